@@ -1,0 +1,52 @@
+"""The smallest policy that writes token by token and stops by itself: enumerable, and ragged enough to test masks."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from minirl.policy import ScoredByLogits
+from minirl.rollout import Mask, Prompts, Responses, response_mask
+
+
+class AutoregressivePolicy(ScoredByLogits):
+    """Next token from the prompt, the step and the last token: logits[t] = P[Σ prompt] + S[t] + L[response_{t−1}].
+
+    A response ends with `end_token` or at `length`. `prompt_size` is the number of rows of P; sums wrap around it.
+    """
+
+    def __init__(self, vocab_size: int, length: int, end_token: int, prompt_size: int = 8, seed: int | None = None):
+        super().__init__()
+        if not 0 <= end_token < vocab_size:
+            raise ValueError(
+                f"end_token must be one of the {vocab_size} tokens, 0 to {vocab_size - 1}; got {end_token}"
+            )
+        generator = None if seed is None else torch.Generator().manual_seed(seed)
+        self.vocab_size, self.length, self.end_token = vocab_size, length, end_token
+        self.prompt = nn.Parameter(torch.randn(prompt_size, vocab_size, generator=generator))
+        self.step = nn.Parameter(torch.randn(length, vocab_size, generator=generator))
+        self.last = nn.Parameter(torch.randn(vocab_size + 1, vocab_size, generator=generator))
+
+    def logits(self, prompts: Prompts, responses: Responses) -> Float[Tensor, "batch group token vocab"]:
+        start = torch.full_like(responses[..., :1], self.vocab_size)
+        last = torch.cat([start, responses[..., :-1]], -1)
+        asked = self.prompt[prompts.sum(-1) % len(self.prompt)][:, None, None]
+        return asked + self.step[: responses.shape[-1]] + self.last[last]
+
+    def _generate(self, prompts: Prompts, group_size: int, choose) -> tuple[Responses, Mask]:
+        responses = torch.zeros(len(prompts), group_size, self.length, dtype=torch.long)
+        for step in range(self.length):
+            responses[..., step] = choose(self.logits(prompts, responses)[:, :, step])
+        mask = response_mask(responses, self.end_token)
+        return responses.masked_fill(~mask, self.end_token), mask
+
+    @torch.no_grad()
+    def sample(self, prompts: Prompts, group_size: int, generator: torch.Generator | None = None):
+        def draw(logits):
+            flat = logits.softmax(-1).flatten(0, 1)
+            return torch.multinomial(flat, 1, generator=generator).view(logits.shape[:2])
+
+        return self._generate(prompts, group_size, draw)
+
+    @torch.no_grad()
+    def greedy(self, prompts: Prompts) -> tuple[Responses, Mask]:
+        return self._generate(prompts, 1, lambda logits: logits.argmax(-1))
