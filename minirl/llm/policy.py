@@ -1,0 +1,286 @@
+"""A policy over any Hugging Face causal LM: the same protocol as the sorter's, so the core's loop trains it unchanged.
+
+Tokens in, tokens out: nothing is decoded and tokenised again on the way. What is sampled is what is scored: the same
+temperature and the same truncation, and nothing from the checkpoint's own generation defaults. Left out: beam search,
+speculative decoding and paged attention, which make sampling faster and change nothing that is taught here.
+"""
+
+import inspect
+from pathlib import Path
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from minirl.rollout import Mask, PerToken, Prompts, Responses
+
+LOGITS_PER_CHUNK = 2**24  # how many logits may exist at once while scoring: 64 MB of float32
+
+
+class LanguagePolicy(nn.Module):
+    """π over the tokens of `model`, for left-padded prompts.
+
+    `temperature`, `top_k` and `top_p` shape the distribution that is sampled *and* scored. A response ends with the
+    first of `end_ids` (the tokenizer's and the checkpoint's) or is cut after `max_new_tokens`; see `truncated`. Dropout
+    is set to 0 for good. While scoring, `rows_per_pass` responses go through the model at once. On a GPU the forward
+    pass runs in bfloat16 under autocast; the weights stay float32, so that small updates are not rounded away.
+    """
+
+    def __init__(
+        self,
+        model,
+        tokenizer,
+        max_new_tokens: int,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        rows_per_pass: int = 32,
+    ):
+        super().__init__()
+        if not temperature > 0:
+            raise ValueError(
+                f"temperature divides the logits and must be positive; got {temperature}; use greedy() for 0"
+            )
+        if max_new_tokens < 1 or rows_per_pass < 1:
+            raise ValueError(
+                f"max_new_tokens and rows_per_pass must be at least 1; got {max_new_tokens}, {rows_per_pass}"
+            )
+        if (top_k is not None and top_k < 1) or (top_p is not None and not 0 < top_p <= 1):
+            raise ValueError(f"top_k must be at least 1 and top_p in (0, 1]; got top_k={top_k}, top_p={top_p}")
+        self.model, self.tokenizer, self.max_new_tokens = model, tokenizer, max_new_tokens
+        self.temperature, self.top_k, self.top_p, self.rows_per_pass = temperature, top_k, top_p, rows_per_pass
+        self.end_ids = end_token_ids(model, tokenizer)
+        self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.end_ids[0]
+        self._cache_name = (
+            "cache" if "cache" in inspect.signature(model.base_model.forward).parameters else "past_key_values"
+        )
+        without_dropout(model)
+        refuse_unknown_head(model)
+
+    @property
+    def vocab_size(self) -> int:
+        return self.model.get_output_embeddings().weight.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.get_input_embeddings().weight.device
+
+    def prompt_mask(self, prompts: Prompts) -> Bool[Tensor, "batch prompt"]:
+        """False on the left padding. A pad token inside a prompt counts as part of it, one in front does not."""
+        return (prompts != self.pad_id).cumsum(-1) > 0
+
+    def truncated(self, responses: Responses, mask: Mask) -> Bool[Tensor, "batch group"]:
+        """True for responses cut at `max_new_tokens`: no end token inside the mask."""
+        return ~(torch.isin(responses, self._ends(responses)) & mask).any(-1)
+
+    def _ends(self, like: Tensor) -> Int[Tensor, " ends"]:
+        return torch.tensor(self.end_ids, device=like.device)
+
+    def _forward(self, cache=None, **inputs) -> Float[Tensor, "rows token hidden"]:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            keywords = {"use_cache": False} if cache is None else {"use_cache": True, self._cache_name: cache}
+            return self.model.base_model(**inputs, **keywords).last_hidden_state
+
+    def _log_softmax(self, hidden: Float[Tensor, "tokens hidden"]) -> Float[Tensor, "tokens vocab"]:
+        """The distribution that is sampled and scored, float32 whatever the model computes in."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            logits = self.model.get_output_embeddings()(hidden)
+        logits = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
+        return truncate(logits / self.temperature, self.top_k, self.top_p).log_softmax(-1)
+
+    # ---- sampling
+
+    def sample(self, prompts: Prompts, group_size: int, generator: torch.Generator | None = None):
+        """`group_size` responses to each prompt, [batch group token], and their mask.
+
+        One uniform number per (step, row) is drawn before the first step. So what a row gets depends on nothing that
+        happens to other rows, and dropping finished ones changes no token.
+        """
+        self._refuse_unfit(prompts)
+        noise = torch.rand(self.max_new_tokens, len(prompts) * group_size, generator=generator, dtype=torch.float64)
+        noise = noise.to(self.device)
+
+        def draw(log_probs, step, rows):
+            cumulative = log_probs.double().exp().cumsum(-1)
+            levels = noise[step, rows, None] * cumulative[:, -1:]
+            return torch.searchsorted(cumulative, levels, right=True).squeeze(-1).clamp(max=log_probs.shape[-1] - 1)
+
+        return self._generate(prompts, group_size, draw)
+
+    def greedy(self, prompts: Prompts) -> tuple[Responses, Mask]:
+        """The most likely token at every step, [batch 1 token]."""
+        self._refuse_unfit(prompts)
+        return self._generate(prompts, 1, lambda log_probs, step, rows: log_probs.argmax(-1))
+
+    @torch.no_grad()
+    def _generate(self, prompts: Prompts, group_size: int, choose) -> tuple[Responses, Mask]:
+        """Prefill each prompt once, share its cache with the group, and drop rows as they finish."""
+        from transformers import DynamicCache
+
+        seen, cache = self.prompt_mask(prompts).long(), DynamicCache()
+        places = (seen.cumsum(-1) - 1).clamp(min=0)
+        hidden = self._forward(cache, input_ids=prompts, attention_mask=seen, position_ids=places)[:, -1]
+        cache.batch_repeat_interleave(group_size)
+        hidden, seen, places = (each.repeat_interleave(group_size, 0) for each in (hidden, seen, places[:, -1]))
+        rows = torch.arange(len(hidden), device=self.device)
+        responses = torch.full((len(rows), self.max_new_tokens), self.pad_id, device=self.device)
+        mask = torch.zeros_like(responses, dtype=torch.bool)
+        for step in range(self.max_new_tokens):
+            tokens = choose(self._log_softmax(hidden), step, rows)
+            responses[rows, step], mask[rows, step] = tokens, True
+            going = (~torch.isin(tokens, self._ends(tokens))).nonzero().squeeze(-1)
+            if not len(going) or step + 1 == self.max_new_tokens:
+                break
+            if len(going) < len(rows):
+                cache.batch_select_indices(going)
+                rows, tokens, seen, places = rows[going], tokens[going], seen[going], places[going]
+            places, seen = places + 1, nn.functional.pad(seen, (0, 1), value=1)
+            hidden = self._forward(cache, input_ids=tokens[:, None], attention_mask=seen, position_ids=places[:, None])[
+                :, -1
+            ]
+        longest = step + 1
+        return tuple(each[:, :longest].unflatten(0, (len(prompts), group_size)) for each in (responses, mask))
+
+    def _refuse_unfit(self, prompts: Prompts) -> None:
+        limit = getattr(self.model.config, "max_position_embeddings", None)
+        longest = int(self.prompt_mask(prompts).sum(-1).max())
+        if int(self.prompt_mask(prompts).sum(-1).min()) == 0:
+            raise ValueError("a prompt has no tokens; expected at least one token that is not padding")
+        if limit is not None and longest + self.max_new_tokens > limit:
+            raise ValueError(
+                f"a prompt of {longest} tokens and {self.max_new_tokens} new ones exceed the context of {limit}: "
+                "shorten the prompt or lower max_new_tokens"
+            )
+
+    # ---- scoring
+
+    def log_probs(self, prompts: Prompts, responses: Responses, mask: Mask) -> PerToken:
+        """log π of each response token in nats, 0 outside the mask; differentiable."""
+        return self._score(prompts, responses, mask, chosen_log_prob)
+
+    @torch.no_grad()
+    def entropy(self, prompts: Prompts, responses: Responses, mask: Mask) -> PerToken:
+        """−Σ p log p over the whole vocabulary at each response position, in nats."""
+        return self._score(
+            prompts, responses, mask, lambda log_p, tokens: -(log_p.exp() * log_p.clamp(min=-1e9)).sum(-1)
+        )
+
+    def _score(self, prompts: Prompts, responses: Responses, mask: Mask, measure) -> PerToken:
+        """`measure(log_probs, tokens)` at every masked-in position, in passes over rows of similar length.
+
+        Rows are laid out without left padding, so that causal attention alone keeps the right padding out of sight.
+        """
+        tokens, starts = packed(prompts, responses, self.prompt_mask(prompts), self.pad_id)
+        inside = mask.flatten(0, 1)
+        steps = torch.arange(1, inside.shape[1] + 1, device=inside.device)
+        lengths = starts + ((inside * steps).amax(-1) if len(steps) else 0)
+        found, where = [], []
+        for rows in lengths.argsort().split(self.rows_per_pass):
+            row, step = inside[rows].nonzero(as_tuple=True)
+            if not len(row):
+                continue
+            hidden = self._forward(input_ids=tokens[rows, : lengths[rows].max()])
+            targets = responses.flatten(0, 1)[rows][row, step]
+            found.append(self._measure(hidden[row, starts[rows][row] + step - 1], targets, measure))
+            where.append(rows[row] * inside.shape[1] + step)
+        scores = torch.zeros(inside.numel(), device=self.device, dtype=found[0].dtype if found else torch.float32)
+        return (scores.index_put((torch.cat(where),), torch.cat(found)) if found else scores).view(mask.shape)
+
+    def _measure(self, hidden: Float[Tensor, "tokens hidden"], targets: Int[Tensor, " tokens"], measure):
+        """In chunks, recomputed in the backward pass: the logits of all tokens never exist at once."""
+
+        def measured(hidden, targets):
+            return measure(self._log_softmax(hidden), targets)
+
+        size = max(1, LOGITS_PER_CHUNK // self.vocab_size)
+        pieces = zip(hidden.split(size), targets.split(size), strict=True)
+        if len(hidden) <= size or not torch.is_grad_enabled():
+            return torch.cat([measured(*piece) for piece in pieces])
+        return torch.cat([checkpoint(measured, *piece, use_reentrant=False) for piece in pieces])
+
+
+def chosen_log_prob(
+    log_probs: Float[Tensor, "tokens vocab"], tokens: Int[Tensor, " tokens"]
+) -> Float[Tensor, " tokens"]:
+    """The log-prob of the token that was sampled."""
+    return log_probs.gather(-1, tokens[:, None]).squeeze(-1)
+
+
+def truncate(
+    logits: Float[Tensor, "*axes vocab"], top_k: int | None, top_p: float | None
+) -> Float[Tensor, "*axes vocab"]:
+    """Logits with everything outside the top k, then outside the smallest set of probability p, at −∞."""
+    if top_k is not None and top_k < logits.shape[-1]:
+        logits = logits.masked_fill(logits < logits.topk(top_k).values[..., -1:], -torch.inf)
+    if top_p is not None and top_p < 1:
+        ordered = logits.sort(descending=True)
+        probs = ordered.values.softmax(-1)
+        cut = torch.zeros_like(probs, dtype=torch.bool).scatter(-1, ordered.indices, probs.cumsum(-1) - probs >= top_p)
+        logits = logits.masked_fill(cut, -torch.inf)
+    return logits
+
+
+def packed(prompts: Prompts, responses: Responses, prompt_mask: Bool[Tensor, "batch prompt"], pad_id: int):
+    """Prompt and response of every row laid end to end without left padding [rows, P + T], and response starts."""
+    starts = prompt_mask.sum(-1).repeat_interleave(responses.shape[1])
+    rows = torch.cat([prompts.repeat_interleave(responses.shape[1], 0), responses.flatten(0, 1)], -1)
+    source = torch.arange(rows.shape[1], device=rows.device) + (prompts.shape[1] - starts)[:, None]
+    beyond = source >= rows.shape[1]
+    return rows.gather(1, source.clamp(max=rows.shape[1] - 1)).masked_fill(beyond, pad_id), starts
+
+
+def end_token_ids(model, tokenizer) -> list[int]:
+    """Every token that ends a response: the tokenizer's and those of the checkpoint's generation settings."""
+    configured = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    ids = configured if isinstance(configured, list | tuple) else [configured]
+    size = model.get_input_embeddings().weight.shape[0]
+    ends = [each for each in dict.fromkeys([tokenizer.eos_token_id, *ids]) if each is not None and each < size]
+    if not ends:
+        raise ValueError("neither tokenizer nor model names an end token; set tokenizer.eos_token")
+    return ends
+
+
+def without_dropout(model) -> None:
+    """Set every dropout to 0: a sampled and a scored probability must be the same number."""
+    for module in model.modules():
+        for name in ("p", "attention_dropout", "dropout", "dropout_prob"):
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+
+
+@torch.no_grad()
+def refuse_unknown_head(model) -> None:
+    """ValueError where the logits are not output embedding × last hidden state, e.g. under logit soft-capping."""
+    probe = torch.zeros(1, 2, dtype=torch.long, device=model.get_input_embeddings().weight.device)
+    ours = model.get_output_embeddings()(model.base_model(input_ids=probe).last_hidden_state)
+    if not torch.allclose(ours, model(input_ids=probe).logits, atol=1e-3, rtol=1e-3):
+        raise ValueError(
+            f"{type(model).__name__} changes its logits after the output embedding; minirl cannot score it"
+        )
+
+
+def load(name_or_path: str, max_new_tokens: int = 128, device: str | None = None, **settings) -> LanguagePolicy:
+    """A policy from "pocket", "pocket-clean", a local folder or a Hugging Face name; only safetensors, no remote code.
+
+    Weights are float32; `settings` go to LanguagePolicy. OSError in one sentence where there is no such model.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from minirl.llm import pocket
+
+    shipped = {"pocket": "base", "pocket-clean": "clean"}
+    source = str(pocket.path(shipped[name_or_path])) if name_or_path in shipped else name_or_path
+    local = name_or_path in shipped or Path(source).exists()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
+        model = AutoModelForCausalLM.from_pretrained(
+            source, dtype=torch.float32, use_safetensors=True, local_files_only=local
+        )
+    except (OSError, ValueError) as error:
+        raise OSError(
+            f"cannot load {name_or_path!r}: expected 'pocket', 'pocket-clean', a folder with safetensors, or the name "
+            f"of a model on the Hugging Face hub, with the network on ({str(error).splitlines()[0]})"
+        ) from error
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    return LanguagePolicy(model.to(device), tokenizer, max_new_tokens, **settings)

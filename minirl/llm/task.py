@@ -1,0 +1,90 @@
+"""Problems in words as a Task: questions become left-padded prompts, responses are decoded once and then graded."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from minirl.llm.problem import Problem
+from minirl.llm.verify import has_format, is_correct
+from minirl.rollout import Batch, Mask, PerResponse, Responses
+
+CHECKS: dict[str, Callable[[str, str], bool]] = {
+    "strict": lambda text, gold: is_correct(text, gold, "strict"),
+    "lenient": lambda text, gold: is_correct(text, gold, "lenient"),
+    "boxed": lambda text, gold: is_correct(text, gold, "boxed"),
+    "format": lambda text, gold: has_format(text),
+}
+
+
+def left_pad(sequences: list[list[int]], pad_id: int) -> Int[Tensor, "batch prompt"]:
+    """Token lists of any length as one matrix, padded in front: every prompt ends where its response begins."""
+    width = max(len(sequence) for sequence in sequences)
+    return torch.tensor([[pad_id] * (width - len(sequence)) + sequence for sequence in sequences])
+
+
+class LanguageTask:
+    """Training and held-out problems for one tokenizer.
+
+    `prompt(question, tokenizer)` is the text to go on from. The reward is a weighted sum of checks, such as
+    {"strict": 1.0, "format": 0.2}; `correct` is the check `judge`, whatever the reward. `max_held_out` bounds the test.
+    """
+
+    def __init__(
+        self,
+        tokenizer,
+        train: list[Problem],
+        test: list[Problem],
+        prompt,
+        weights=None,
+        judge="strict",
+        max_held_out=None,
+    ):
+        self.weights = {"strict": 1.0} if weights is None else weights
+        if unknown := ({*self.weights, judge} - set(CHECKS)):
+            raise ValueError(f"unknown check {', '.join(sorted(unknown))}; expected some of {', '.join(CHECKS)}")
+        if not train or not test:
+            raise ValueError(f"expected training and held-out problems; got {len(train)} and {len(test)}")
+        self.tokenizer, self.prompt, self.judge = tokenizer, prompt, judge
+        self.train, self.test = train, test[:max_held_out]
+
+    def encode(self, problems: list[Problem]) -> Batch:
+        """Left-padded prompts, with the gold answers beside them."""
+        texts = [self.prompt(problem.question, self.tokenizer) for problem in problems]
+        sequences = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+        pad = self.tokenizer.pad_token_id if self.tokenizer.pad_token_id is not None else self.tokenizer.eos_token_id
+        if any(not sequence or sequence[0] == pad for sequence in sequences):
+            raise ValueError("a prompt is empty or begins with the padding token, which would be taken for padding")
+        return Batch(left_pad(sequences, pad), [problem.answer for problem in problems])
+
+    def sample(self, batch_size: int, generator=None) -> Batch:
+        """`batch_size` different training problems in random order."""
+        if not 1 <= batch_size <= len(self.train):
+            raise ValueError(
+                f"batch_size must lie between 1 and the {len(self.train)} training problems; got {batch_size}"
+            )
+        order = torch.randperm(len(self.train), generator=generator)[:batch_size]
+        return self.encode([self.train[index] for index in order.tolist()])
+
+    def held_out(self) -> Batch:
+        return self.encode(self.test)
+
+    def texts(self, responses: Responses, mask: Mask) -> list[list[str]]:
+        """The responses in words, [batch][group]: only what is inside the mask, without end tokens."""
+        rows = [row[inside].tolist() for row, inside in zip(responses.flatten(0, 1), mask.flatten(0, 1), strict=True)]
+        decoded = self.tokenizer.batch_decode(rows, skip_special_tokens=True)
+        group = responses.shape[1]
+        return [decoded[start : start + group] for start in range(0, len(decoded), group)]
+
+    def check(self, name: str, batch: Batch, responses: Responses, mask: Mask) -> PerResponse:
+        """1 where a response passes the check `name`, else 0."""
+        graded = zip(self.texts(responses, mask), batch.answers, strict=True)
+        return torch.tensor([[float(CHECKS[name](text, gold)) for text in group] for group, gold in graded])
+
+    def rewards(self, batch: Batch, responses: Responses, mask: Mask) -> PerResponse:
+        scored = [weight * self.check(name, batch, responses, mask) for name, weight in self.weights.items()]
+        return torch.stack(scored).sum(0)
+
+    def correct(self, batch: Batch, responses: Responses, mask: Mask) -> PerResponse:
+        return self.check(self.judge, batch, responses, mask)
