@@ -383,11 +383,29 @@ def test_thoughts_do_not_glue_what_surrounds_them():
 
 # --- any string, quickly ---------------------------------------------------------------------------------------------
 
-SHREDS = (
-    r"""<think> </think> <answer> </answer> #### \boxed{ { } \frac{1}{2} \frac \ answer answer: 18 -7 1,080 , . - − $
-% ½ = * ** _ ( ) <|im_end|> 0 1e9 x minus or million ٣ 🎉 １ / ' ;""".split()
-    + [" ", " is ", "\n", "\u2028", "\ud800", "\x00"]
-)
+SHREDS = [
+    *"{}-−$%½=*_()01x٣🎉１/';., \\\n\u2028\ud800\x00",
+    "<think>",
+    "</think>",
+    "<answer>",
+    "</answer>",
+    "<|im_end|>",
+]
+SHREDS += [
+    "#### ",
+    "####",
+    r"\boxed{",
+    r"\frac{1}{2}",
+    r"\frac",
+    "**",
+    "18",
+    "-7",
+    "1,080",
+    "1e9",
+    "answer is ",
+    "Answer: ",
+]
+SHREDS += [" is ", " or ", "minus ", "million"]
 
 
 def test_never_raises_and_strict_implies_lenient():
