@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from minirl.llm.problem import Problem
+from minirl.llm.prompts import PROMPTS
 from minirl.llm.verify import as_number, canonical
 
 SHA256 = {
@@ -146,3 +147,13 @@ def _words(text: str) -> tuple[str, ...]:
 def _grams(text: str, n: int) -> set[tuple[str, ...]]:
     words = _words(text)
     return {words[start : start + n] for start in range(max(1, len(words) - n + 1))}
+
+
+def GSM8KTask(tokenizer, split: str = "train", *, path=None, prompt=PROMPTS["r1-zero"], max_held_out=None, **settings):
+    """GSM8K as a LanguageTask: trains on `split`, judged on the test split, all of it unless `max_held_out` is set.
+
+    `settings` go to LanguageTask: the reward's `weights` and the `judge`.
+    """
+    from minirl.llm.task import LanguageTask
+
+    return LanguageTask(tokenizer, load(split, path), load("test", path), prompt, max_held_out=max_held_out, **settings)

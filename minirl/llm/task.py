@@ -7,14 +7,15 @@ from jaxtyping import Int
 from torch import Tensor
 
 from minirl.llm.problem import Problem
+from minirl.llm.prompts import opens_thinking
 from minirl.llm.verify import has_format, is_correct
 from minirl.rollout import Batch, Mask, PerResponse, Responses
 
-CHECKS: dict[str, Callable[[str, str], bool]] = {
-    "strict": lambda text, gold: is_correct(text, gold, "strict"),
-    "lenient": lambda text, gold: is_correct(text, gold, "lenient"),
-    "boxed": lambda text, gold: is_correct(text, gold, "boxed"),
-    "format": lambda text, gold: has_format(text),
+CHECKS: dict[str, Callable[[str, str, bool], bool]] = {  # of a response, the gold answer, and whether thinking is open
+    "strict": lambda text, gold, opened: is_correct(text, gold, "strict", opened=opened),
+    "lenient": lambda text, gold, opened: is_correct(text, gold, "lenient", opened=opened),
+    "boxed": lambda text, gold, opened: is_correct(text, gold, "boxed", opened=opened),
+    "format": lambda text, gold, opened: has_format(text, opened=opened),
 }
 
 
@@ -48,6 +49,7 @@ class LanguageTask:
             raise ValueError(f"expected training and held-out problems; got {len(train)} and {len(test)}")
         self.tokenizer, self.prompt, self.judge = tokenizer, prompt, judge
         self.train, self.test = train, test[:max_held_out]
+        self.opened = opens_thinking(prompt(train[0].question, tokenizer))
 
     def encode(self, problems: list[Problem]) -> Batch:
         """Left-padded prompts, with the gold answers beside them."""
@@ -80,7 +82,9 @@ class LanguageTask:
     def check(self, name: str, batch: Batch, responses: Responses, mask: Mask) -> PerResponse:
         """1 where a response passes the check `name`, else 0."""
         graded = zip(self.texts(responses, mask), batch.answers, strict=True)
-        return torch.tensor([[float(CHECKS[name](text, gold)) for text in group] for group, gold in graded])
+        return torch.tensor(
+            [[float(CHECKS[name](text, gold, self.opened)) for text in group] for group, gold in graded]
+        )
 
     def rewards(self, batch: Batch, responses: Responses, mask: Mask) -> PerResponse:
         scored = [weight * self.check(name, batch, responses, mask) for name, weight in self.weights.items()]
