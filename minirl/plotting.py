@@ -52,6 +52,15 @@ def learning_curves(runs: dict[str, list[list[dict]]], metric: str, ylabel: str,
     return ax
 
 
+def band(x, values, label: str | None = None, color: str | None = None, ax=None):
+    """Mean of `values` [seeds, x] as a line, with a 95 % band over the seeds."""
+    ax = ax or plt.subplots()[1]
+    mean, half = mean_interval(values)
+    (line,) = ax.plot(x, mean, label=label, color=color)
+    ax.fill_between(x, mean - half, mean + half, color=line.get_color(), alpha=0.2, linewidth=0)
+    return ax
+
+
 def response_tree(policy, prompt, names: str, reward, values: bool = False, ax=None):
     """Every response of a small policy as a path from left to right, as wide as it is probable; rewarded ones in bold.
 
