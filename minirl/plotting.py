@@ -111,24 +111,26 @@ def tree_nodes(policy, prompt, names: str, reward):
 
 PANELS = {
     "reward_mean": "reward, mean of the batch",
-    "held_out_exact": "held-out prompts sorted, share",
-    "entropy": "entropy, nats per token",
-    "grad_norm": "gradient norm, before clipping",
-    "kl_k3": "KL to the reference (k3), nats per token",
+    "held_out_exact": "share of held-out prompts answered right",
+    "entropy": "entropy in nats per token",
+    "grad_norm": "gradient norm before clipping",
+    "kl_k3": "KL to the reference (k3) in nats per token",
 }
 
 
-def small_multiples(runs: dict[str, list[list[dict]]], panels: dict[str, str] = PANELS):
-    """A figure with a small picture for each metric that any of the runs has, all runs in each, and one legend."""
-    having = {metric: {k: h for k, h in runs.items() if any(metric in e for e in h[0])} for metric in panels}
-    having = {metric: those for metric, those in having.items() if those}
-    rows = -(-len(having) // 2)
-    figure, axes = plt.subplots(rows, 2, figsize=(9, 2.8 * rows), squeeze=False)
-    for ax, (metric, those) in zip(axes.flat, having.items(), strict=False):
-        learning_curves(those, metric, panels[metric], ax).get_legend().remove()
-    for ax in axes.flat[len(having) :]:
+def small_multiples(runs: dict[str, list[dict]], panels: dict[str, str] = PANELS):
+    """A figure with one small picture for each metric that any run has, each run in the same colour throughout."""
+    shown = [metric for metric in panels if any(metric in epoch for history in runs.values() for epoch in history)]
+    figure, axes = plt.subplots(-(-len(shown) // 2), 2, figsize=(9, 2.7 * -(-len(shown) // 2)), squeeze=False)
+    for ax, metric in zip(axes.flat, shown, strict=False):
+        for history in runs.values():
+            points = [(epoch["epoch"], epoch[metric]) for epoch in history if metric in epoch]
+            ax.plot(*zip(*points, strict=True)) if points else ax.plot([], [])
+        ax.set_title(panels[metric], fontsize="medium", loc="left")
+        ax.set_xlabel("epoch")
+    for ax in axes.flat[len(shown) :]:
         ax.axis("off")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    figure.legend(axes[0, 0].lines, list(runs), loc="outside upper center", ncols=3)
     return figure
 
 
@@ -173,10 +175,10 @@ def delta_bars(rewards: Float[Tensor, " group"], figure=None):
     (ax,), count = fixed_axes(figure, 1, top=0.9), len(rewards)
     deltas = torch.stack([delta(rewards[None])[0] for delta in DELTAS.values()])
     starts = np.arange(len(DELTAS)) * (count + 1.5)
-    for start, name, values in zip(starts, DELTAS, deltas, strict=True):
+    for start, name, values in zip(starts, DELTAS, deltas.tolist(), strict=True):
         bars = ax.bar(start + np.arange(count), values, color=DELTA_COLORS[name])
         if count <= 6:
-            ax.bar_label(bars, [f"{round(v, 2) + 0:g}" for v in values.tolist()], fontsize=9, padding=2, rotation=90)
+            ax.bar_label(bars, [f"{round(value, 2) + 0:g}" for value in values], fontsize=9, padding=2, rotation=90)
     ax.axhline(0, color=BLACK, linewidth=0.8)
     low, high = round_up(max(-deltas.min().item(), 0.1)), round_up(max(deltas.max().item(), 0.5))
     ax.set(xlim=(-1, starts[-1] + count), ylim=(-1.3 * low, 1.3 * high), ylabel="δ, in units of reward")
@@ -198,19 +200,20 @@ def clip_curves(ratios: Float[Tensor, " points"], clip_low: float, clip_high: fl
 def clip_region(ratio: float, clip_low: float, clip_high: float, delta: float, figure=None):
     """One token's clipped objective and gradient against its ratio, shaded where the gradient is cut to 0."""
     axes = fixed_axes(figure, 2, wspace=0.24)
-    ratios = torch.cat([torch.linspace(0.01, 2.5, 500), torch.tensor([ratio])]).double()
-    objective, gradient = clip_curves(ratios, clip_low, clip_high, delta)
+    ratios = torch.cat([torch.linspace(0.01, 2.5, 500).double(), torch.tensor([ratio]).double()])
+    curves = [curve.numpy() for curve in clip_curves(ratios, clip_low, clip_high, delta)]
     cut = (1 + clip_high, 2.5) if delta > 0 else (0, 1 - clip_low)
-    for ax, values, name in zip(axes, (objective, gradient), ("objective", "its gradient by log π"), strict=True):
+    ratios = ratios[:-1].numpy()
+    for ax, values, name in zip(axes, curves, ("objective", "its gradient by log π"), strict=True):
         ax.axvspan(*cut, color=YELLOW, alpha=0.5, linewidth=0, label="gradient cut to 0")
         for bound in (1 - clip_low, 1 + clip_high):
             ax.axvline(bound, color=GREEN, linestyle=":", label="1 − ε_low, 1 + ε_high")
-        ax.plot(ratios[:-1], ratios[:-1] * delta, "--", color=BLACK, linewidth=1, label="not clipped")
-        ax.plot(ratios[:-1], values[:-1], color=BLUE, linewidth=2.5, label="clipped")
+        ax.plot(ratios, ratios * delta, "--", color=BLACK, linewidth=1, label="not clipped")
+        ax.plot(ratios, values[:-1], color=BLUE, linewidth=2.5, label="clipped")
         ax.plot(ratio, values[-1], "o", color=RED, markersize=9, label="this token")
         ax.set(xlim=(0, 2.5), ylim=(-0.1, 2.6) if delta > 0 else (-2.6, 0.1))
         ax.set(xlabel="ratio ρ = π / π_old", ylabel="in units of δ")
-        note(ax, f"{name}: {values[-1]:.2f}")
+        note(ax, f"{name}: {values[-1] + 0:.2f}")
     legend_above(axes)
     return axes[0].figure
 
@@ -254,8 +257,8 @@ def kl_estimators(logits: Float[Tensor, " vocab"], ref_logits: Float[Tensor, " v
     """Two policies over a few tokens, and what k1, k2, k3 make of samples of π; returns the figure."""
     left, right = axes = fixed_axes(figure, 2, width_ratios=(2, 3), wspace=0.15, right=0.83)
     places, truth = np.arange(len(logits)), kl.exact(logits, ref_logits).item()
-    left.bar(places - 0.2, logits.softmax(-1), 0.4, color=BLUE, label="π")
-    left.bar(places + 0.2, ref_logits.softmax(-1), 0.4, color=ORANGE, label="π_ref")
+    left.bar(places - 0.2, logits.softmax(-1).numpy(), 0.4, color=BLUE, label="π")
+    left.bar(places + 0.2, ref_logits.softmax(-1).numpy(), 0.4, color=ORANGE, label="π_ref")
     left.set(xlabel="token", ylabel="probability", xlim=(-0.6, len(logits) - 0.4), ylim=(0, 1), xticks=places)
     estimator_rows(right, logits, ref_logits, tokens)
     right.axvline(truth, color=BLACK, linestyle="--", label="exact KL")
@@ -266,7 +269,7 @@ def kl_estimators(logits: Float[Tensor, " vocab"], ref_logits: Float[Tensor, " v
 
 def heat_map(ax, probs: Float[Tensor, "token vocab"]) -> None:
     """Probabilities as shades, and in per cent where they round to at least 1."""
-    ax.imshow(probs, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    ax.imshow(probs.numpy(), cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for position, token in (probs >= 0.005).nonzero().tolist():
         share = probs[position, token].item()
         ax.text(token, position, f"{share:.0%}", ha="center", va="center", color="white" if share > 0.6 else BLACK)
@@ -283,7 +286,7 @@ def policy_heatmaps(before, after, prompt: Int[Tensor, " prompt"], figure=None):
         probs = policy.position_logits(prompt[None])[0].detach().softmax(-1)
         heat_map(ax, probs)
         frame = {"fill": False, "edgecolor": RED, "linewidth": 3, "label": "right answer"}
-        ax.barh(rows, 0.9, height=0.9, left=answer - 0.45, **frame)
+        ax.barh(rows.numpy(), 0.9, height=0.9, left=answer.numpy() - 0.45, **frame)
         note(ax, f"{name}: P(right answer) = {probs[rows, answer].prod().item():.1%}")
     legend_above(axes)
     return axes[0].figure
