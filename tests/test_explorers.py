@@ -47,9 +47,17 @@ def name(request):
     return request.param
 
 
+@pytest.fixture(scope="module")
+def made():
+    explorers = {name: make() for name, make in EXPLORERS.items()}
+    return {name: (explorer, explorer.controls[0].text.value) for name, explorer in explorers.items()}
+
+
 @pytest.fixture
-def explorer(name):
-    return EXPLORERS[name]()
+def explorer(name, made):
+    explorer, start = made[name]
+    explorer.controls[0].text.value = start
+    return explorer
 
 
 def sliders(explorer):
