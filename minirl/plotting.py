@@ -332,3 +332,24 @@ def course_map(ready: Collection[str], figure=None):
     ax.set(xlim=(0, 5), ylim=(row - 0.5, -0.5))
     ax.set_axis_off()
     return ax.figure
+
+
+def time_scales(epochs: int, inner_steps: int, reference_every: int, ax=None):
+    """The training loop's three clocks, a row each: the policy's steps, its responses, the reference."""
+    ax = ax or plt.subplots(figsize=(7, 2.6))[1]
+    steps = epochs * inner_steps
+    rows = {  # name: (length of one piece in gradient steps, colour, what happens at its start)
+        "reference": (inner_steps * reference_every, PURPLE, "copy the policy"),
+        "responses": (inner_steps, ORANGE, "sample,\nfreeze log π"),
+        "policy": (1, BLUE, ""),
+    }
+    for place, (length, color, event) in enumerate(rows.values()):
+        for start in range(0, steps, length):
+            width = min(length, steps - start)
+            ax.barh(place, width, left=start, color=color, edgecolor="white", linewidth=2, alpha=0.75)
+            ax.text(start + 0.12, place, event, va="center", fontsize=8.5)
+    labels = [f"{name}\nevery {length} steps".replace(" 1 steps", " step") for name, (length, *_) in rows.items()]
+    ax.set_yticks(range(3), labels)
+    ax.set(xlim=(0, steps), ylim=(2.5, -0.5), xlabel="gradient step", xticks=range(0, steps + 1, inner_steps))
+    ax.grid(visible=False)
+    return ax
