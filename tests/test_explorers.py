@@ -18,6 +18,12 @@ EXPLORERS = {
     "kl": explorers.explore_kl,
     "policy": lambda: explorers.explore_policy(*POLICIES),
 }
+START = {
+    "deltas": ["1, 0, 0, 2"],
+    "clipping": ["1.1, 0.2, 0.2", 1.0],
+    "kl": ["1, 0, 0, -1", "0, 0, 0, 0", 1],
+    "policy": ["2, 1, 0"],
+}
 GOOD = {"deltas": "[0, 1, −2.5]", "clipping": "0.5 0.1 0.3", "kl": "2, 0, 0, 1", "policy": "4; 4; 0"}
 BAD = [
     ("deltas", "one, two", "“one” is not a finite number; please type numbers with commas between them."),
@@ -49,15 +55,14 @@ def name(request):
 
 @pytest.fixture(scope="module")
 def made():
-    explorers = {name: make() for name, make in EXPLORERS.items()}
-    return {name: (explorer, explorer.controls[0].text.value) for name, explorer in explorers.items()}
+    return {name: make() for name, make in EXPLORERS.items()}
 
 
 @pytest.fixture
 def explorer(name, made):
-    explorer, start = made[name]
-    explorer.controls[0].text.value = start
-    return explorer
+    for control, value in zip(made[name].controls, START[name], strict=True):
+        getattr(control, "text", control).value = value
+    return made[name]
 
 
 def sliders(explorer):
@@ -124,9 +129,8 @@ def test_buttons_move_the_picture(name, place, value, explorer):
 
 
 def test_the_kept_frame_gives_the_picture_that_a_new_explorer_draws(name, explorer):
-    start = explorer.controls[0].text.value
     first = explorer.picture.value
-    for typed in (GOOD[name], start, "abc", start):
+    for typed in (GOOD[name], START[name][0], "abc", START[name][0]):
         explorer.controls[0].text.value = typed
     assert explorer.picture.value == first == EXPLORERS[name]().picture.value
 
