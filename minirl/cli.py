@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import Field, asdict, fields
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, get_args
@@ -18,10 +18,12 @@ from typer import Argument, Option
 
 from minirl.runs import Refused, append, create, make_folder, read
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False
+)
 
 
-def show_version(wanted: bool) -> None:
+def show_version(wanted: bool | None) -> None:
     if wanted:
         from minirl import __version__
 
@@ -34,7 +36,7 @@ RUNS = Argument(metavar="RUN...", help="Folders that minirl train wrote.", show_
 
 
 @app.callback()
-def minirl(version: Annotated[bool, VERSION] = False) -> None:
+def minirl(version: Annotated[bool | None, VERSION] = None) -> None:
     """Reinforcement learning for language models, from a two-state bandit to Qwen.
 
     Start with **minirl demo**. The course itself is in the folder notebooks: **make lab** opens it.
@@ -123,7 +125,10 @@ def record(epochs: Iterator[dict], total: int, run: Path) -> None:
                 bar.set_postfix(shown, refresh=False)
                 bar.update()
     except (KeyboardInterrupt, FloatingPointError) as reason:
-        print(f"minirl: {reason or 'stopped by hand'}; {run} keeps the first {done} of {total} epochs", file=sys.stderr)
+        print(
+            f"minirl: {str(reason) or 'stopped by hand'}; {run} keeps the first {done} of {total} epochs",
+            file=sys.stderr,
+        )
         raise typer.Exit(130 if isinstance(reason, KeyboardInterrupt) else 1) from reason
     print(f"{run} holds config.json and metrics.jsonl; draw them with: minirl plot {run}")
 
@@ -172,6 +177,7 @@ def as_option(field: Field, help: str) -> inspect.Parameter:
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
 
 
+@cache
 def add_settings(command) -> None:
     """Give a command an option for each field of Config, with the comment beside the field as its help."""
     from minirl.train import AGGREGATIONS, DELTAS, KL, LOSSES, Config
@@ -186,12 +192,15 @@ def add_settings(command) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command; a mistake is answered by one sentence and exit code 2, never by a traceback."""
+    """Run a command; what the user can mend is answered by one sentence and exit code 2, without a traceback."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if "train" in arguments:
         add_settings(train)
     try:
         sys.exit(app(arguments, standalone_mode=False))
+    except FloatingPointError as diagnosis:
+        print(f"minirl: {diagnosis}", file=sys.stderr)
+        sys.exit(1)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

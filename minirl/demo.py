@@ -45,8 +45,9 @@ def run_all(num_seeds: int) -> Runs:
         futures = {workers.submit(one_run, *job): job for job in jobs}
         with tqdm(total=len(jobs), desc="training", unit="run") as bar:
             for future in as_completed(futures):
+                share = future.result()[-1]["held_out_exact"]
+                bar.set_postfix_str(f"{futures[future][0]} sorts {share:.0%} of new prompts", refresh=False)
                 bar.update()
-                bar.set_postfix_str(f"{futures[future][0]}: {future.result()[-1]['held_out_exact']:.2f} exact")
     finally:
         workers.shutdown(cancel_futures=True)
     results = {job: future.result() for future, job in futures.items()}
