@@ -1,0 +1,118 @@
+"""The autoregressive toy against its formula written as loops, its samples against its probabilities, and its mask."""
+
+import oracle
+import pytest
+import torch
+from torch.distributions import Categorical
+
+from minirl.rollout import response_mask
+from minirl.toy_language import AutoregressivePolicy
+
+pytestmark = pytest.mark.usefixtures("float64")
+PROMPTS = [(1, 2), (0, 3), (2, 2)]
+
+
+@pytest.fixture
+def policy():
+    return oracle.toy_policy()
+
+
+def padded_batch(policy):
+    """Every response to every prompt: tensors, and the list of what they stand for."""
+    listed = oracle.all_responses(policy)
+    responses, mask = oracle.tensors(policy, listed)
+    return listed, responses.expand(len(PROMPTS), -1, -1), mask.expand(len(PROMPTS), -1, -1)
+
+
+def test_log_probs_equal_the_formula_in_plain_python_and_are_zero_outside_the_mask(policy):
+    listed, responses, mask = padded_batch(policy)
+    found = policy.log_probs(torch.tensor(PROMPTS), responses, mask)
+    assert (found[~mask] == 0).all()
+    for b, prompt in enumerate(PROMPTS):
+        for g, response in enumerate(listed):
+            expected = torch.tensor(oracle.token_probabilities(policy, prompt, response)).log()
+            torch.testing.assert_close(found[b, g, : len(response)], expected)
+
+
+def test_what_comes_after_the_end_does_not_matter(policy):
+    """Padding is not part of the response, whatever it is."""
+    _, responses, mask = padded_batch(policy)
+    other = responses.masked_fill(~mask, 2)
+    assert (other != responses).any()
+    prompts = torch.tensor(PROMPTS)
+    assert (policy.log_probs(prompts, responses, mask) == policy.log_probs(prompts, other, mask)).all()
+
+
+def test_entropy_is_that_of_torch_distributions(policy):
+    _, responses, mask = padded_batch(policy)
+    expected = Categorical(logits=policy.logits(torch.tensor(PROMPTS), responses)).entropy()
+    found = policy.entropy(torch.tensor(PROMPTS), responses, mask)
+    torch.testing.assert_close(found, torch.where(mask, expected, 0))
+
+
+def test_prompt_sums_wrap_around_the_rows(policy):
+    one = torch.tensor([[[0, 1, 1]]])
+    logits = [policy.logits(torch.tensor([prompt]), one) for prompt in ([0, 1], [2, 1], [1, 1])]
+    assert (logits[0] == logits[1]).all()
+    assert (logits[0] != logits[2]).any()
+
+
+def test_samples_have_the_frequencies_of_the_probabilities(policy):
+    """χ² over the 15 whole responses: expected about 14, and its spread is √28 ≈ 5.3."""
+    draws = 20_000
+    responses, mask = policy.sample(torch.tensor(PROMPTS), draws, torch.Generator().manual_seed(0))
+    assert (mask == response_mask(responses, 1)).all()
+    for prompt, group, inside in zip(PROMPTS, responses.tolist(), mask.sum(-1).tolist(), strict=True):
+        listed = oracle.distribution(policy, prompt)
+        counts = dict.fromkeys(listed, 0)
+        for response, length in zip(group, inside, strict=True):
+            counts[tuple(response[:length])] += 1
+        assert sum((counts[y] - draws * p) ** 2 / (draws * p) for y, p in listed.items()) < 14 + 5 * 28**0.5
+
+
+def test_samples_are_padded_with_the_end_token_and_are_the_generators_choice(policy):
+    prompts = torch.tensor(PROMPTS)
+    (first, mask), (again, _), (other, _) = (
+        policy.sample(prompts, 50, torch.Generator().manual_seed(s)) for s in (0, 0, 1)
+    )
+    assert first.shape == (3, 50, 3)
+    assert (first[~mask] == 1).all()
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def loop_greedy(policy, prompt):
+    response = ()
+    while len(response) < policy.length and response[-1:] != (policy.end_token,):
+        probs = oracle.next_token(policy, prompt, response)
+        response += (probs.index(max(probs)),)
+    return response
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_greedy_takes_the_likeliest_token_after_its_own_and_stops(seed):
+    policy = oracle.toy_policy(seed)
+    responses, mask = policy.greedy(torch.tensor(PROMPTS))
+    assert responses.shape == mask.shape == (3, 1, 3)
+    for b, prompt in enumerate(PROMPTS):
+        assert tuple(responses[b][mask[b]].tolist()) == loop_greedy(policy, prompt)
+
+
+def test_the_gradient_reaches_the_end_token(policy):
+    """A policy whose end is masked out would never learn to stop."""
+    responses, mask = torch.tensor([[[0, 1, 1]]]), torch.tensor([[[True, True, False]]])
+    policy.log_probs(torch.tensor([PROMPTS[0]]), responses, mask).sum().backward()
+    expected = oracle.derivative(policy, lambda: oracle.probability(policy, PROMPTS[0], (0, 1)))
+    torch.testing.assert_close(oracle.gradient_of(policy), expected / oracle.probability(policy, PROMPTS[0], (0, 1)))
+
+
+@pytest.mark.parametrize("end_token", [-1, 3, 7])
+def test_an_end_token_outside_the_vocabulary_is_refused(end_token):
+    with pytest.raises(ValueError, match=rf"end_token must be one of the 3 tokens, 0 to 2; got {end_token}"):
+        AutoregressivePolicy(3, 2, end_token=end_token)
+
+
+def test_the_same_seed_gives_the_same_policy():
+    first, again, other = (AutoregressivePolicy(3, 2, 1, seed=s) for s in (0, 0, 1))
+    assert (first.last == again.last).all()
+    assert (first.last != other.last).all()
