@@ -64,4 +64,4 @@ def wilson_interval(successes: float, n: int, z: float = 1.96) -> tuple[float, f
     share = successes / n
     middle, spread = share + z**2 / (2 * n), z * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     low, high = (middle - spread) / (1 + z**2 / n), (middle + spread) / (1 + z**2 / n)
-    return max(0.0, low), min(1.0, high)
+    return max(0.0, min(low, share)), min(1.0, max(high, share))  # rounding may not move a bound past the share
