@@ -1,6 +1,6 @@
 """Problems in words as a Task: questions become left-padded prompts, responses are decoded once and then graded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from jaxtyping import Int
@@ -45,11 +45,16 @@ class LanguageTask:
         self.weights = {"strict": 1.0} if weights is None else weights
         if unknown := ({*self.weights, judge} - set(CHECKS)):
             raise ValueError(f"unknown check {', '.join(sorted(unknown))}; expected some of {', '.join(CHECKS)}")
+        if not self.weights:
+            raise ValueError(f"expected at least one check to reward; choose from {', '.join(CHECKS)}")
+        if max_held_out is not None and max_held_out < 1:
+            raise ValueError(f"max_held_out bounds the held-out problems and must be at least 1; got {max_held_out}")
         if not train or not test:
             raise ValueError(f"expected training and held-out problems; got {len(train)} and {len(test)}")
         self.tokenizer, self.prompt, self.judge = tokenizer, prompt, judge
         self.train, self.test = train, test[:max_held_out]
         self.opened = opens_thinking(prompt(train[0].question, tokenizer))
+        self.passed: dict[str, float] = {}
 
     def encode(self, problems: list[Problem]) -> Batch:
         """Left-padded prompts, with the gold answers beside them."""
@@ -74,21 +79,30 @@ class LanguageTask:
 
     def texts(self, responses: Responses, mask: Mask) -> list[list[str]]:
         """The responses in words, [batch][group]: only what is inside the mask, without end tokens."""
-        rows = [row[inside].tolist() for row, inside in zip(responses.flatten(0, 1), mask.flatten(0, 1), strict=True)]
+        pairs = zip(responses.flatten(0, 1).cpu(), mask.flatten(0, 1).cpu(), strict=True)
+        rows = [row[inside].tolist() for row, inside in pairs]
         decoded = self.tokenizer.batch_decode(rows, skip_special_tokens=True)
         group = responses.shape[1]
         return [decoded[start : start + group] for start in range(0, len(decoded), group)]
 
+    def checks(self, names: Iterable[str], batch: Batch, responses: Responses, mask: Mask) -> dict[str, PerResponse]:
+        """1 where a response passes the check, else 0, for each name; every response is decoded once."""
+        graded = list(zip(self.texts(responses, mask), batch.answers, strict=True))
+        passed = {
+            name: [[float(CHECKS[name](text, gold, self.opened)) for text in group] for group, gold in graded]
+            for name in names
+        }
+        return {name: torch.tensor(rows, device=responses.device) for name, rows in passed.items()}
+
     def check(self, name: str, batch: Batch, responses: Responses, mask: Mask) -> PerResponse:
         """1 where a response passes the check `name`, else 0."""
-        graded = zip(self.texts(responses, mask), batch.answers, strict=True)
-        return torch.tensor(
-            [[float(CHECKS[name](text, gold, self.opened)) for text in group] for group, gold in graded]
-        )
+        return self.checks([name], batch, responses, mask)[name]
 
     def rewards(self, batch: Batch, responses: Responses, mask: Mask) -> PerResponse:
-        scored = [weight * self.check(name, batch, responses, mask) for name, weight in self.weights.items()]
-        return torch.stack(scored).sum(0)
+        """The weighted sum of checks. Afterwards `passed` has the share of these responses that pass each of them."""
+        found = self.checks(dict.fromkeys([*self.weights, self.judge, "format"]), batch, responses, mask)
+        self.passed = {name: scores.mean().item() for name, scores in found.items()}
+        return sum(weight * found[name] for name, weight in self.weights.items())
 
     def correct(self, batch: Batch, responses: Responses, mask: Mask) -> PerResponse:
         return self.check(self.judge, batch, responses, mask)
