@@ -1,4 +1,4 @@
-"""Word problems: every worked step is right, numbers keep their limits, and nothing leaks from one split to the other."""
+"""Word problems: each worked step is right, numbers keep their limits, and nothing leaks between the splits."""
 
 import re
 from collections import Counter
