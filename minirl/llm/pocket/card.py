@@ -43,7 +43,6 @@ be used for anything else.
 ## Use
 
 ```python
-from minirl.evaluate import pass_at_k, wilson_interval
 from minirl.llm.policy import load
 
 policy = load("{load_name}")
@@ -94,7 +93,7 @@ def sampled(policy: LanguagePolicy, problems: list[WordProblem], samples: int, s
     for start in range(0, len(problems), AT_ONCE):
         batch = task.encode(problems[start : start + AT_ONCE])
         drawn = policy.sample(batch.prompts, samples, generator) if samples > 1 else policy.greedy(batch.prompts)
-        checks = {name: task.check(name, batch, *drawn) for name in ("strict", "lenient", "format")}
+        checks = task.checks(("strict", "lenient", "format"), batch, *drawn)
         parts.append({**checks, "length": drawn[1].sum(-1).float(), "truncated": policy.truncated(*drawn).float()})
         texts += task.texts(*drawn)
     return {"texts": texts, **{name: torch.cat([part[name] for part in parts]) for name in parts[0]}}
