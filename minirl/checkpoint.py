@@ -1,7 +1,8 @@
 """Save and resume a run: policy, optimiser, reference, random numbers, epoch and settings, one folder a checkpoint.
 
-A checkpoint is written beside the others and renamed when complete, so one that is cut short is never taken for whole
-and the last good one stays. Tensors are safetensors and the rest is JSON: nothing is unpickled. Left out: sharding.
+A checkpoint is written beside the others and renamed when complete, and an old one is renamed before it is removed: so
+whatever bears the name of a checkpoint is whole, wherever the process was killed. Tensors are safetensors and the rest
+is JSON: nothing is unpickled. Left out: sharding.
 """
 
 import json
@@ -15,20 +16,26 @@ from minirl.train import Config, State
 
 
 def save(folder: str | Path, policy, state: State, config: Config, keep: int = 2) -> Path:
-    """Write `folder/epoch-000012`, then remove all but the newest `keep`. Any error leaves the older ones alone."""
+    """Write `folder/epoch-000012`, then remove all but the newest `keep`. OSError leaves the older ones as they are."""
+    from safetensors import SafetensorError
+
     target = Path(folder) / f"epoch-{state.epoch:06d}"
     draft = target.with_suffix(".tmp")
-    shutil.rmtree(draft, ignore_errors=True)
+    for unfinished in Path(folder).glob("epoch-*.tmp"):
+        shutil.rmtree(unfinished)
     try:
         draft.mkdir(parents=True)
         _write(draft, policy, state, config)
-        shutil.rmtree(target, ignore_errors=True)
+        _remove(target)
         draft.rename(target)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(draft, ignore_errors=True)
+        if isinstance(error, OSError | SafetensorError):
+            reason = getattr(error, "strerror", None) or error
+            raise OSError(f"cannot write the checkpoint {target}: {reason}; older checkpoints are intact") from error
         raise
-    for old in checkpoints(folder)[:-keep]:
-        shutil.rmtree(old)
+    for old in checkpoints(folder)[: -max(1, keep)]:
+        _remove(old)
     return target
 
 
@@ -37,27 +44,29 @@ def checkpoints(folder: str | Path) -> list[Path]:
     return sorted(path for path in Path(folder).glob("epoch-*") if path.is_dir() and path.suffix != ".tmp")
 
 
+def newest(folder: str | Path) -> Path:
+    """The last complete checkpoint; FileNotFoundError where there is none."""
+    if not (found := checkpoints(folder)):
+        raise FileNotFoundError(f"no checkpoint in {folder}; expected a folder like epoch-000010, so start a new run")
+    return found[-1]
+
+
 def load(folder: str | Path, policy, config: Config) -> State:
     """Restore the newest checkpoint into `policy`, and return the State to pass to `train` as `resume_from`.
 
     `config` may raise `epochs`; any other difference from the saved settings is refused with a ValueError.
     """
-    from safetensors.torch import load_file, load_model
-
-    if not (found := checkpoints(folder)):
-        raise FileNotFoundError(f"no checkpoint in {folder}; expected a folder like epoch-000010, so start a new run")
-    saved = json.loads((found[-1] / "state.json").read_text())
+    path = newest(folder)
+    saved = _read(path)
     ours, theirs = vars(config) | {"epochs": 0}, saved["config"] | {"epochs": 0}
     if changed := [name for name in ours if ours[name] != theirs.get(name)]:
-        raise ValueError(
-            f"cannot resume with another {', '.join(changed)}; expected the settings in {found[-1] / 'state.json'}"
-        )
-    load_model(policy, found[-1] / "policy.safetensors")
-    reference = found[-1] / "reference.safetensors"
+        raise ValueError(f"cannot resume with another {', '.join(changed)}; expected the settings in {path}/state.json")
+    load_weights(path, policy)
+    reference = path / "reference.safetensors"
     state = State(policy, config, policy if reference.exists() else None)
     if reference.exists():
-        load_model(state.reference, reference)
-    tensors = load_file(found[-1] / "state.safetensors")
+        _load_model(state.reference, reference)
+    tensors = _load_tensors(path / "state.safetensors")
     state.epoch = saved["epoch"]
     state.generator.set_state(tensors.pop("generator"))
     torch.set_rng_state(tensors.pop("torch_generator"))
@@ -69,6 +78,11 @@ def load(folder: str | Path, policy, config: Config) -> State:
     return state
 
 
+def load_weights(path: Path, policy) -> None:
+    """Only the policy's weights of one checkpoint, for an evaluation."""
+    _load_model(policy, path / "policy.safetensors")
+
+
 def _write(draft: Path, policy, state: State, config: Config) -> None:
     from safetensors.torch import save_file, save_model
 
@@ -78,9 +92,9 @@ def _write(draft: Path, policy, state: State, config: Config) -> None:
     save_file(_tensors(state), str(draft / "state.safetensors"))
     groups = state.optimizer.state_dict()["param_groups"]
     text = json.dumps({"epoch": state.epoch, "config": vars(config), "param_groups": groups}, indent=1)
-    (draft / "state.json").write_text(text)
+    (draft / "state.json").write_text(text, "utf-8")
     for file in draft.iterdir():
-        with open(file, "rb") as handle:
+        with open(file, "r+b") as handle:
             os.fsync(handle.fileno())
 
 
@@ -89,3 +103,43 @@ def _tensors(state: State) -> dict[str, torch.Tensor]:
     named = {f"{index}.{name}": value for index, each in moments.items() for name, value in each.items()}
     rng = {"generator": state.generator.get_state(), "torch_generator": torch.get_rng_state()}
     return {name: value.contiguous() for name, value in (named | rng).items()}
+
+
+def _remove(path: Path) -> None:
+    """Take a checkpoint's name away first: half of one is never found."""
+    if path.exists():
+        shutil.rmtree(path.rename(path.with_suffix(".old.tmp")))
+
+
+def _read(path: Path) -> dict:
+    try:
+        return json.loads((path / "state.json").read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise _damaged(path / "state.json", error) from error
+
+
+def _load_model(model, file: Path) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_model
+
+    try:
+        load_model(model, file)
+    except RuntimeError as error:
+        raise ValueError(f"{file} holds the weights of another model; expected {type(model).__name__}'s") from error
+    except (OSError, SafetensorError) as error:
+        raise _damaged(file, error) from error
+
+
+def _load_tensors(file: Path) -> dict[str, torch.Tensor]:
+    """Copies in memory: a tensor that still lives in the file would be gone with it."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return {name: tensor.clone() for name, tensor in load_file(file).items()}
+    except (OSError, SafetensorError) as error:
+        raise _damaged(file, error) from error
+
+
+def _damaged(file: Path, error: Exception) -> ValueError:
+    return ValueError(f"cannot read {file} ({error}); remove {file.parent} to go on from the checkpoint before it")

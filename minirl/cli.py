@@ -1,22 +1,24 @@
-"""`minirl …` on the command line: the demo, a run of one's own, and pictures of runs.
+"""`minirl …` on the command line: the demo, a run of one's own, how good a model is, and pictures of runs.
 
 What costs torch's import is imported where it is used, so that help and mistakes are answered at once.
 """
 
 import inspect
 import re
+import shutil
 import sys
-from collections.abc import Iterator
-from dataclasses import Field, asdict, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import Field, fields
 from functools import cache, partial
-from itertools import chain
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, NoReturn, get_args
 
 import typer
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
-from minirl.runs import Refused, append, create, make_folder, read
+from minirl import jobs
+from minirl.llm import runs as language
+from minirl.runs import Refused, append, create, describe, keep_epochs, make_folder, read
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False
@@ -31,8 +33,17 @@ def show_version(wanted: bool | None) -> None:
         raise typer.Exit
 
 
+def sorting(help: str, **how):
+    """An option of the sorting task alone."""
+    return Option(help=help, rich_help_panel="The task sorting", **how)
+
+
 VERSION = Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
 RUNS = Argument(metavar="RUN...", help="Folders that minirl train wrote.", show_default=False)
+
+ALL = [field.name for field in fields(language.Settings) if field.name != "task"]
+MENDABLE = (ValueError, OSError, ModuleNotFoundError, MemoryError)  # answered by their own sentence and exit code 2
+STOPS = (KeyboardInterrupt, FloatingPointError, OSError, MemoryError, RuntimeError)
 
 
 @app.callback()
@@ -63,74 +74,139 @@ def demo(
 
 @app.command()
 def train(
-    task: Annotated[str, Option(metavar="NAME", help="What to learn: sorting.")] = "sorting",
-    run: Annotated[Path | None, Option(help="The run's folder.", show_default="runs/sorting-DELTA-seedK")] = None,
-    reward: Annotated[str, Option(metavar="NAME", help="A function of minirl.sorting.")] = "position_match",
-    vocab_size: Annotated[int, Option(min=1, help="How many different numbers there are.")] = 5,
-    length: Annotated[int, Option(min=1, help="How many numbers a prompt has.")] = 3,
-    held_out: Annotated[float, Option(help="Share of all prompts that training never sees.")] = 0.2,
-    dim: Annotated[int, Option(min=1, help="Width of the policy's embedding.")] = 10,
-    init_scale: Annotated[float, Option(help="Scale of its decoding matrices; 1 is the lecture's start.")] = 0.1,
+    context,
+    task: Annotated[str, Option(metavar="NAME", help="What to learn: sorting, word-problems or gsm8k.")] = "sorting",
+    run: Annotated[Path | None, Option(help="The run's folder.", show_default="runs/TASK-DELTA-seedK")] = None,
+    resume: Annotated[Path | None, Option(metavar="RUN", help="Go on with this run; only --epochs may change.")] = None,
+    checkpoint_every: Annotated[
+        int, Option(min=0, help="Epochs between checkpoints; 0: none.", show_default="0; for language 5")
+    ] = 0,
+    reward: Annotated[str, sorting("A function of minirl.sorting.", metavar="NAME")] = "position_match",
+    vocab_size: Annotated[int, sorting("How many different numbers there are.", min=1)] = 5,
+    length: Annotated[int, sorting("How many numbers a prompt has.", min=1)] = 3,
+    held_out: Annotated[float, sorting("Share of all prompts that training never sees.")] = 0.2,
+    dim: Annotated[int, sorting("Width of the policy's embedding.", min=1)] = 10,
+    init_scale: Annotated[float, sorting("Scale of its decoding matrices; 1 is the lecture's start.")] = 0.1,
     **settings,
 ) -> None:
     """Train a policy, and keep the run in a folder of its own.
 
-    The folder gets config.json, with all that is needed to repeat the run, and metrics.jsonl, one line an epoch,
-    written as the epoch ends. Ctrl-C ends a run early and keeps what is done. Draw it with **minirl plot**.
+    The folder gets config.json, with all that is needed to repeat the run, metrics.jsonl, one line an epoch, written as
+    the epoch ends, and checkpoints. Ctrl-C ends a run early and keeps what is done; **--resume** goes on from the last
+    checkpoint as if nothing had happened. Draw a run with **minirl plot**.
     """
-    from minirl import Config
-
-    made_of = {"task": task, "reward": reward, "vocab_size": vocab_size, "length": length, "held_out": held_out}
-    made_of |= {"dim": dim, "init_scale": init_scale}
+    given = given_to(context)
     try:
-        config = Config(**settings)
-        run = run or Path("runs") / f"{task}-{config.delta}-seed{config.seed}"
-        if run.exists():
-            make_folder(run, new=True)
-        epochs = start(config, **made_of)
-    except ValueError as error:
+        wanted = jobs.resumed(resume, context.params, given) if resume else jobs.chosen(context.params, given)
+        folder = resume or run or Path("runs") / "{task}-{delta}-seed{seed}".format(**wanted)
+        if not resume and folder.exists():
+            make_folder(folder, new=True)
+        job = jobs.prepare(wanted)
+        if resume:
+            job.go_on(folder)
+        epochs = job.start()
+    except MENDABLE as error:
         raise Refused(str(error)) from error
-    create(run, {**made_of, **asdict(config)})
-    record(epochs, config.epochs, run)
+    if resume:
+        keep_epochs(folder, job.done)
+        describe(folder, job.settings, job.packages)
+    else:
+        create(folder, job.settings, job.packages)
+    try:
+        record(epochs, job.config.epochs, folder, job)
+    finally:
+        if not (folder / "metrics.jsonl").exists():
+            shutil.rmtree(folder)
 
 
-def start(config, task, reward, vocab_size, length, held_out, dim, init_scale) -> Iterator[dict]:
-    """A run that has its first epoch behind it, so that settings which do not fit together are known by now."""
-    import torch
-
-    from minirl import SortingPolicy, SortingTask
-    from minirl.sorting import REWARDS
-    from minirl.train import train
-
-    for name, value, known in [("task", task, ["sorting"]), ("reward", reward, REWARDS)]:
-        if value not in known:
-            raise Refused(f"{name}={value!r} is unknown; expected one of {', '.join(known)}")
-    torch.set_num_threads(1)  # the tensors are tiny: threads would mostly wait for each other
-    policy = SortingPolicy(vocab_size, length, dim, init_scale, seed=config.seed)
-    epochs = train(policy, SortingTask(REWARDS[reward], vocab_size, length, held_out), config)
-    return chain([next(epochs)], epochs)
+def given_to(context) -> set[str]:
+    """The options that stand on the command line."""
+    return {name for name in context.params if context.get_parameter_source(name).name == "COMMANDLINE"}
 
 
-def record(epochs: Iterator[dict], total: int, run: Path) -> None:
+def record(epochs: Iterator[dict], total: int, run: Path, job: jobs.Watch | None = None) -> None:
     """Write each epoch as it comes, with a progress bar, and say at the end what there is."""
     from tqdm import tqdm
 
-    shown, done = {}, 0
+    job = job or jobs.Watch()
+    shown, done = {}, job.done
     try:
-        with tqdm(total=total, desc=run.name, unit="epoch") as bar:
+        with tqdm(total=total, initial=done, desc=run.name, unit="epoch") as bar:
             for metrics in epochs:
-                append(run, metrics)
+                due = job.due(metrics["epoch"])
+                append(run, job.described(metrics), sync=due)
                 done = metrics["epoch"]
-                shown |= {name: f"{metrics[name]:.2f}" for name in ("reward_mean", "held_out_exact") if name in metrics}
+                if due:
+                    job.save(run)
+                for sentence in job.notices(metrics):
+                    bar.write(f"minirl: {sentence}", file=sys.stderr)
+                shown |= job.glance(metrics)
                 bar.set_postfix(shown, refresh=False)
                 bar.update()
-    except (KeyboardInterrupt, FloatingPointError) as reason:
-        print(
-            f"minirl: {str(reason) or 'stopped by hand'}; {run} keeps the first {done} of {total} epochs",
-            file=sys.stderr,
-        )
-        raise typer.Exit(130 if isinstance(reason, KeyboardInterrupt) else 1) from reason
+    except STOPS as reason:
+        more = f"; go on with: minirl train --resume {run}" if job.every and done else ""
+        stop(reason, f"{run} keeps the first {done} of {total} epochs{more}" if done else "no epoch was finished")
     print(f"{run} holds config.json and metrics.jsonl; draw them with: minirl plot {run}")
+
+
+def stop(reason: BaseException, what_is_left: str) -> NoReturn:
+    """End with one sentence; the exit code is a shell's own for Ctrl-C, else 1."""
+    why = str(reason) or "stopped by hand"
+    if isinstance(reason, RuntimeError):
+        if "memory" not in why:
+            raise reason
+        why = "out of memory, so use a smaller micro_batch_size or batch_size, or fewer new tokens"
+    print(f"minirl: {why}; {what_is_left}", file=sys.stderr)
+    raise typer.Exit(130 if isinstance(reason, KeyboardInterrupt) else 1) from reason
+
+
+@app.command("eval")
+def evaluate(
+    context,
+    task: Annotated[str, Option(metavar="NAME", help="What to solve: word-problems or gsm8k.")] = "word-problems",
+    run: Annotated[Path | None, Option(help="Evaluate the newest checkpoint of this run, with its settings.")] = None,
+    samples: Annotated[int, Option(min=0, help="Sampled responses to each problem; 0: greedy only.")] = 16,
+    k: Annotated[
+        str | None, Option(metavar="LIST", help="Draws of pass@k and maj@k.", show_default="1,4,16,64,… up to samples")
+    ] = None,
+    problems: Annotated[
+        int | None, Option(min=1, help="Only the first problems of the test split.", show_default="all; 200 stories")
+    ] = None,
+    batch_size: Annotated[int, Option(min=1, help="Problems that are sampled at once.")] = 16,
+    seed: Annotated[int, Option(min=0, help="Of the sampled responses.")] = 0,
+    out: Annotated[Path | None, Option(help="The results' folder.", show_default="evals/TASK-MODEL, or in RUN")] = None,
+    **settings,
+) -> None:
+    """Measure how good a model is, or a run: greedy and sampled, strict, lenient and format apart.
+
+    The folder gets samples.jsonl, with every response and its checks, and eval.json, with shares, their 95 % Wilson
+    intervals over the problems, pass@k and maj@k. Ctrl-C keeps what is done, and the same command goes on from there.
+    """
+    try:
+        job = jobs.Evaluation(context.params, given_to(context))
+        found = watched(job)
+    except MENDABLE as error:
+        raise Refused(str(error)) from error
+    print(job.report(found))
+
+
+def watched(job: jobs.Evaluation) -> list[dict]:
+    """All records of an evaluation, with a progress bar; stopped early, it is said how to go on."""
+    from tqdm import tqdm
+
+    records, found, right = job.records(), [], 0
+    for sentence in job.said:
+        print(f"minirl: {sentence}", file=sys.stderr)
+    try:
+        with tqdm(total=len(job.problems), desc=job.folder.name, unit="problem") as bar:
+            for record in records:
+                found.append(record)
+                right += record["greedy"][0][job.task.judge]
+                bar.set_postfix(greedy=f"{right / len(found):.1%}", refresh=False)
+                bar.update()
+    except STOPS as reason:
+        stop(reason, f"{job.folder} keeps {len(found)} of {len(job.problems)} problems; the same command goes on")
+    return found
 
 
 @app.command()
@@ -167,9 +243,11 @@ def or_none(kind: type, text: object):
         raise typer.BadParameter(f"{text!r} is neither a valid {kind.__name__} nor none") from None
 
 
-def as_option(field: Field, help: str) -> inspect.Parameter:
-    """A field of Config as an option of the command line."""
-    kind, how = field.type, {"help": help[:1].upper() + help[1:], "rich_help_panel": "Training"}
+def as_option(field: Field, help: str, panel: str, default: str | None = None) -> inspect.Parameter:
+    """A field of a dataclass as an option of the command line."""
+    kind, how = field.type, {"help": help[:1].upper() + help[1:], "rich_help_panel": panel}
+    if default:
+        how["show_default"] = default
     if optional := get_args(kind):  # such as float | None
         how |= {"parser": partial(or_none, optional[0]), "metavar": f"<{optional[0].__name__} or none>"}
         kind, how["show_default"] = object, str(field.default).lower()
@@ -177,25 +255,46 @@ def as_option(field: Field, help: str) -> inspect.Parameter:
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
 
 
-@cache
-def add_settings(command) -> None:
-    """Give a command an option for each field of Config, with the comment beside the field as its help."""
+def notes(settings: type) -> dict[str, str]:
+    """The comment beside each field of a dataclass."""
+    return dict(re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(settings), re.M))
+
+
+def language_options(names: Iterable[str]) -> list[inspect.Parameter]:
+    found, said = {field.name: field for field in fields(language.Settings)}, notes(language.Settings)
+    return [as_option(found[name], said[name], "Problems in words") for name in names]
+
+
+def config_options() -> list[inspect.Parameter]:
     from minirl.train import AGGREGATIONS, DELTAS, KL, LOSSES, Config
 
-    notes = dict(re.findall(r"^    (\w+): .*?  # (.*)$", inspect.getsource(Config), re.M))
+    said, others = notes(Config), {name: str(value) for name, value in language.TRAINING.items()}
     for name, known in {"delta": DELTAS, "loss": LOSSES, "aggregation": AGGREGATIONS, "kl": KL}.items():
-        notes[name] = f"one of {', '.join(known)}"
+        said[name] = f"one of {', '.join(known)}"
+    others["learning_rate"] = "{small} with pocket, {other} with other models".format(**language.LEARNING_RATES)
+    shown = {name: f"for sorting {getattr(Config, name)}, for language {other}" for name, other in others.items()}
+    return [as_option(field, said.get(field.name, ""), "Training", shown.get(field.name)) for field in fields(Config)]
+
+
+@cache
+def add_settings(command) -> None:
+    """Give a command the options that dataclasses describe, with the comment beside each field as its help.
+
+    And give it typer's context, which names the options that stand on the command line.
+    """
+    added = language_options(ALL) + config_options() if command is train else language_options(jobs.EVALUATED)
     signature = inspect.signature(command)
     own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
-    added = [as_option(field, notes.get(field.name, "")) for field in fields(Config)]
+    own[0] = own[0].replace(annotation=Context)
     command.__signature__ = signature.replace(parameters=[*own, *added])
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; what the user can mend is answered by one sentence and exit code 2, without a traceback."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if "train" in arguments:
-        add_settings(train)
+    for name, command in {"train": train, "eval": evaluate}.items():
+        if name in arguments:
+            add_settings(command)
     try:
         sys.exit(app(arguments, standalone_mode=False))
     except FloatingPointError as diagnosis:

@@ -1,9 +1,12 @@
 """Run folders: `config.json` says what a run was, `metrics.jsonl` grows by a line an epoch, nothing is overwritten."""
 
 import json
+import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
+
+PACKAGES = ("minirl", "torch")
 
 
 class Refused(Exception):
@@ -25,17 +28,64 @@ def make_folder(path: Path, new: bool = False) -> None:
         raise Refused(f"cannot write to {path}: {error.strerror}") from None
 
 
-def create(folder: Path, settings: dict) -> None:
+def create(folder: Path, settings: dict, packages: tuple[str, ...] = PACKAGES) -> None:
     """Make a run's folder and its `config.json`: the settings, and the versions that they ran with."""
     make_folder(folder, new=True)
-    versions = {name: version(name) for name in ("minirl", "torch")} | {"python": platform.python_version()}
-    (folder / "config.json").write_text(json.dumps(settings | {"versions": versions}, indent=2) + "\n", "utf-8")
+    describe(folder, settings, packages)
 
 
-def append(folder: Path, metrics: dict) -> None:
-    """Add one epoch as one whole line, so that a run may stop at any time."""
+def describe(folder: Path, settings: dict, packages: tuple[str, ...] = PACKAGES) -> None:
+    """Write the run's `config.json`, or write it anew."""
+    write(folder / "config.json", json.dumps(settings | {"versions": versions(packages)}, indent=2) + "\n")
+
+
+def versions(packages: tuple[str, ...]) -> dict[str, str]:
+    """What ran: a result is not known without it."""
+    return {name: version(name) for name in packages} | {"python": platform.python_version()}
+
+
+def settings(folder: Path) -> dict:
+    """What `create` wrote, without the versions."""
+    path = folder / "config.json"
+    if not folder.is_dir():
+        raise Refused(f"there is no run folder {folder}")
+    try:
+        saved = json.loads(path.read_text("utf-8"))
+        saved.pop("versions")
+    except OSError as error:
+        raise Refused(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, AttributeError, KeyError):
+        raise Refused(f"cannot read {path}: it is not what minirl train wrote") from None
+    return saved
+
+
+def write(path: Path, text: str) -> None:
+    """The whole file or none of it, even if the process is killed: written beside it, then renamed."""
+    draft = path.with_name(path.name + ".tmp")
+    with draft.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def append(folder: Path, metrics: dict, sync: bool = False) -> None:
+    """Add one epoch as one whole line, so that a run may stop at any time; `sync` waits until it is on the disk."""
     with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(metrics) + "\n")
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+
+
+def keep_epochs(folder: Path, last: int) -> None:
+    """Take out the epochs after `last`, which a run that goes on from there will write again."""
+    path = folder / "metrics.jsonl"
+    epochs = read(folder)[0] if last else []
+    kept = [metrics for metrics in epochs if metrics["epoch"] <= last]
+    if len(kept) < last:
+        raise Refused(f"{path} lacks epochs before the checkpoint of epoch {last}, so the run cannot go on")
+    write(path, "".join(json.dumps(metrics) + "\n" for metrics in kept))
 
 
 def parse(line: str) -> dict[str, float]:

@@ -1,10 +1,14 @@
 """How much memory a run will need, counted before it starts, part by part, in bytes.
 
-Counted from the model's shape: parameters exactly, activations from the tensors that autograd keeps for a layer of the
-Llama family (two norms, attention, gated feed-forward). Left out: fragmentation, and what Python itself holds.
+Parameters are counted exactly, activations from the tensors that autograd keeps for a layer of the Llama family (two
+norms, attention, gated feed-forward). An eighth on top stands for the gaps that an allocator leaves between tensors.
+Left out: what Python and its libraries hold, a few hundred MB.
 """
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import combinations
 
 import torch
 
@@ -13,50 +17,64 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Workload:
-    """What of a run decides its memory. `checkpointing` keeps one tensor a layer and recomputes the rest."""
+    """What of a run decides its memory.
+
+    `held_out` is how many problems an evaluation samples at once. `checkpointing` keeps one tensor a layer and computes
+    the rest again. `rows_per_pass` and `logits_per_chunk` are those of LanguagePolicy.
+    """
 
     batch_size: int
     group_size: int
     prompt_tokens: int
     new_tokens: int
     micro_batch_size: int | None = None
+    held_out: int = 0
     reference: bool = False
     checkpointing: bool = False
-    bfloat16: bool = False  # autocast, as on a GPU: weights stay float32, most activations take 2 bytes
+    training: bool = True  # False: weights and sampling only
+    bfloat16: bool = False  # autocast, as on a GPU: weights stay float32, most of the rest takes 2 bytes
+    rows_per_pass: int = 32
     logits_per_chunk: int = 2**24
 
     @property
+    def sampled_rows(self) -> int:
+        return max(self.batch_size, self.held_out) * self.group_size
+
+    @property
     def micro_rows(self) -> int:
-        return (self.micro_batch_size or self.batch_size) * self.group_size
+        return min(self.micro_batch_size or self.batch_size, self.batch_size) * self.group_size
+
+    @property
+    def pass_rows(self) -> int:
+        return min(self.micro_rows, self.rows_per_pass)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of each part; the cache and the sampler's logits come and go before the activations of an update do."""
+    """Bytes of each part. Sampling (cache, its logits) and updating (from half copies on) take turns."""
 
     weights: int
     gradients: int
     optimizer: int
     reference: int
-    half_copies: int
     kv_cache: int
     sampling_logits: int
+    half_copies: int
     activations: int
-    logits_chunk: int
-
-    @property
-    def fixed(self) -> int:
-        return self.weights + self.gradients + self.optimizer + self.reference + self.half_copies
+    scoring_logits: int
 
     @property
     def peak(self) -> int:
-        """The larger of the two phases, sampling and updating, on top of what is always there."""
-        return self.fixed + max(self.kv_cache + self.sampling_logits, self.activations + self.logits_chunk)
+        """What is always there, the larger of the two phases, and an eighth for gaps."""
+        always = self.weights + self.gradients + self.optimizer + self.reference
+        sampling = self.kv_cache + self.sampling_logits
+        updating = self.half_copies + self.activations + self.scoring_logits
+        return (always + max(sampling, updating)) * 9 // 8
 
     def table(self) -> str:
         """One line a part, in GiB."""
-        parts = [f"{each.name.replace('_', ' '):16} {getattr(self, each.name) / GIB:8.3f} GiB" for each in fields(self)]
-        return "\n".join([*parts, f"{'peak':16} {self.peak / GIB:8.3f} GiB"])
+        parts = {each.name: getattr(self, each.name) for each in fields(self)} | {"peak": self.peak}
+        return "\n".join(f"{name.replace('_', ' '):16} {size / GIB:8.3f} GiB" for name, size in parts.items())
 
 
 def parameter_count(config) -> int:
@@ -75,50 +93,85 @@ def shape(config) -> tuple[int, int, int, int, int]:
     return config.num_hidden_layers, config.hidden_size, head * config.num_attention_heads, head * keys, inner
 
 
-def activation_numbers(config, checkpointing: bool) -> int:
-    """Numbers that autograd keeps for each token.
+def layer_bytes(config, bfloat16: bool) -> int:
+    """What autograd keeps for one token of one layer: D hidden, Q queries, K keys, F feed-forward.
 
-    A layer keeps its input, two norms of three tensors each less what they share, queries before and after rotation and
-    the attention's output, keys and values, and four tensors of the feed-forward: 5D + 3Q + 2K + 4F.
+    For each norm its input, x̂ and output; rotated queries and keys, values, attention's output; four tensors of the
+    feed-forward: 6D + 2Q + 2K + 4F numbers. Under autocast the inputs and x̂ stay float32, and each of the five linear
+    maps that read a norm's output keeps its own half copy of it.
     """
-    layers, hidden, queries, keys, inner = shape(config)
-    layer = 5 * hidden + 3 * queries + 2 * keys + 4 * inner
-    return (layers * hidden + layer if checkpointing else layers * layer) + 4 * hidden
+    _, hidden, queries, keys, inner = shape(config)
+    if bfloat16:
+        return 4 * 4 * hidden + 2 * (5 * hidden + 2 * queries + 2 * keys + 4 * inner)
+    return 4 * (6 * hidden + 2 * queries + 2 * keys + 4 * inner)
+
+
+def activation_bytes(config, work: Workload) -> int:
+    """Everything that is kept from a forward pass over one micro-batch until its gradient is taken."""
+    layers, hidden, *_ = shape(config)
+    length, a_layer = work.prompt_tokens + work.new_tokens, layer_bytes(config, work.bfloat16)
+    rest = 3 * 4 * hidden  # the last norm, and the hidden states that are scored
+    if not work.checkpointing:
+        return work.micro_rows * length * (layers * a_layer + rest)
+    return work.micro_rows * length * (layers * 4 * hidden + rest) + work.pass_rows * length * a_layer
+
+
+def scoring_bytes(config, work: Workload) -> int:
+    """Logits, the same over the temperature, and their log-softmax, for a chunk; a small one is kept until the end."""
+    in_a_pass = work.pass_rows * work.new_tokens * config.vocab_size
+    if in_a_pass > work.logits_per_chunk:
+        return 4 * 3 * work.logits_per_chunk
+    return 4 * (work.micro_rows * work.new_tokens * config.vocab_size + 2 * in_a_pass)
+
+
+def cache_bytes(config, work: Workload) -> int:
+    """Keys and values of all rows, and those of one layer again while they grow and are spread over the queries."""
+    layers, _, queries, keys, _ = shape(config)
+    numbers = work.sampled_rows * (work.prompt_tokens + work.new_tokens) * 2 * ((layers + 1) * keys + queries)
+    return numbers * (2 if work.bfloat16 else 4)
 
 
 def estimate(config, work: Workload) -> Memory:
-    """Memory of one GRPO run with Adam on the model that `config` describes."""
-    count, (layers, _, _, keys, _) = parameter_count(config), shape(config)
-    width = 2 if work.bfloat16 else 4
-    rows, length = work.batch_size * work.group_size, work.prompt_tokens + work.new_tokens
+    """Memory of one run with Adam on the model that `config` describes."""
+    count = parameter_count(config)
+    passes = 1 if work.checkpointing else -(-work.micro_rows // work.rows_per_pass)
     return Memory(
         weights=4 * count,
-        gradients=4 * count,
-        optimizer=8 * count,
+        gradients=4 * count * work.training,
+        optimizer=8 * count * work.training,
         reference=4 * count * work.reference,
-        half_copies=2 * count * work.bfloat16,
-        kv_cache=2 * layers * keys * rows * length * width,
-        sampling_logits=rows * config.vocab_size * 24,
-        activations=activation_numbers(config, work.checkpointing) * work.micro_rows * length * width,
-        logits_chunk=4 * 4 * min(work.logits_per_chunk, work.micro_rows * work.new_tokens * config.vocab_size),
+        kv_cache=cache_bytes(config, work),
+        sampling_logits=20 * work.sampled_rows * config.vocab_size,  # float32, and float64 twice to draw from
+        half_copies=2 * count * passes * work.bfloat16,
+        activations=activation_bytes(config, work) * work.training,
+        scoring_logits=scoring_bytes(config, work) * work.training,
     )
 
 
-def smaller(work: Workload) -> list[tuple[str, Workload]]:
-    """Changes that save memory, the least painful first: each with its words."""
-    micro = work.micro_batch_size or work.batch_size
-    halves = [micro // 2**power for power in range(1, 11) if micro // 2**power >= 1]
-    found = [(f"micro_batch_size={size}", replace(work, micro_batch_size=size)) for size in halves]
-    if not work.checkpointing:
-        checkpointed = [("gradient checkpointing", replace(work, checkpointing=True))]
-        found = [
-            *found,
-            *checkpointed,
-            *((f"{a} and gradient checkpointing", replace(b, checkpointing=True)) for a, b in found),
-        ]
+def smaller(work: Workload) -> Iterator[tuple[str, Workload]]:
+    """Changes that save memory, in words, from one that only costs time to several that change the run."""
+    if not work.training:
+        yield from smaller_batches(work, "batch_size", work.batch_size)
+        return
+    micro = smaller_batches(work, "micro_batch_size", min(work.micro_batch_size or work.batch_size, work.batch_size))
+    passes = [("", work), *micro]
+    options = {"gradient_checkpointing": {"checkpointing": True}} if not work.checkpointing else {}
+    if work.held_out > work.batch_size:
+        options[f"held_out_problems={work.batch_size}"] = {"held_out": 0}
     if work.reference:
-        found.append(("beta=0, so that no reference is kept", replace(work, reference=False)))
-    return found
+        options["beta=0, so that no reference is kept"] = {"reference": False}
+    for count in range(len(options) + 1):
+        for names in combinations(options, count):
+            changes = {name: value for each in names for name, value in options[each].items()}
+            for words, other in passes:
+                if said := [word for word in (words, *names) if word]:
+                    yield " and ".join(said), replace(other, **changes)
+
+
+def smaller_batches(work: Workload, name: str, size: int) -> list[tuple[str, Workload]]:
+    """Half of it, a quarter, and so on."""
+    halves = [size >> power for power in range(1, size.bit_length())]
+    return [(f"{name}={half}", replace(work, **{name: half})) for half in halves]
 
 
 def refuse_if_too_large(config, work: Workload, available: int) -> Memory:
@@ -128,9 +181,35 @@ def refuse_if_too_large(config, work: Workload, available: int) -> Memory:
         return memory
     fitting = (words for words, other in smaller(work) if estimate(config, other).peak <= available)
     advice = next(fitting, None)
-    way_out = (
-        f"it fits with {advice}" if advice else "no smaller batch fits either: use a smaller model or fewer new tokens"
-    )
+    way_out = f"it fits with {advice}" if advice else "use a smaller batch_size, fewer new tokens or a smaller model"
     raise MemoryError(
-        f"needs about {memory.peak / GIB:.1f} GiB, {available / GIB:.1f} GiB are there; {way_out}\n{memory.table()}"
+        f"the run needs about {memory.peak / GIB:.1f} GiB of memory and {available / GIB:.1f} GiB are free; {way_out}\n"
+        f"{memory.table()}"
     )
+
+
+def available(device: torch.device) -> int:
+    """Bytes that are free on a GPU, or in main memory without pushing other programs out."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        import psutil
+
+        return psutil.virtual_memory().available
+    except ImportError:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def checkpoint_layers(model) -> None:
+    """Keep only each layer's input for the backward pass, which computes the rest again; the gradients are the same.
+
+    Hugging Face does so in training mode only, and then without a cache, so the mode follows the gradient: off while
+    sampling, on while scoring what is learned. Nothing else depends on it, since LanguagePolicy has no dropout.
+    """
+    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+    enable({"use_reentrant": False})
+    model.base_model.register_forward_pre_hook(_train_with_gradients)
+
+
+def _train_with_gradients(module, inputs) -> None:
+    module.train(torch.is_grad_enabled())

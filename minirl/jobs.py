@@ -1,0 +1,203 @@
+"""What `minirl train` and `minirl eval` run: settings chosen or read back, policy and task built, progress watched.
+
+Settings are one flat dict, the content of config.json: the task's own, `checkpoint_every`, and Config's.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from itertools import chain
+from pathlib import Path
+
+from minirl.llm import evaluation
+from minirl.llm import runs as language
+from minirl.runs import PACKAGES, Refused, create, versions, write
+from minirl.runs import settings as saved_settings
+
+TASKS = ("sorting", *language.TASKS)
+SORTING = ("reward", "vocab_size", "length", "held_out", "dim", "init_scale")
+LANGUAGE_CHECKPOINT_EVERY = 5
+EVALUATED = ("model", "data", "steps", "prompt", "max_new_tokens", "temperature", "judge")
+
+
+def chosen(options: dict, given: set[str]) -> dict:
+    """Settings of a new run: what was given, and for the rest what suits its task."""
+    from minirl.train import Config
+
+    if (task := options["task"]) not in TASKS:
+        raise ValueError(f"task={task!r} is unknown; expected one of {', '.join(TASKS)}")
+    own, foreign = (SORTING, language.names()) if task == "sorting" else (language.names(), {*SORTING})
+    if wrong := sorted(given & set(foreign) - {"task"}):
+        raise ValueError(f"{option(wrong[0])} does not go with the task {task}; leave it out")
+    settings = {"task": task} | {name: options[name] for name in own}
+    config = {field.name: options[field.name] for field in fields(Config)}
+    defaults = {"checkpoint_every": options["checkpoint_every"]}
+    if task != "sorting":
+        defaults = {"checkpoint_every": LANGUAGE_CHECKPOINT_EVERY, **language.training_defaults(options["model"])}
+    return settings | config | defaults | {name: options[name] for name in given & {*defaults}}
+
+
+def resumed(run: Path, options: dict, given: set[str]) -> dict:
+    """Settings of a run that goes on: those of its config.json, with as many epochs as are asked for now."""
+    if wrong := sorted(given - {"resume", "epochs"}):
+        raise ValueError(f"a resumed run keeps its settings, so leave out {', '.join(map(option, wrong))}")
+    return saved_settings(run) | {name: options[name] for name in given & {"epochs"}}
+
+
+def option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def prepare(settings: dict) -> "Job":
+    """The job that these settings describe, ready to start."""
+    from minirl.train import Config
+
+    settings = dict(settings)
+    try:
+        config = Config(**{field.name: settings.pop(field.name) for field in fields(Config)})
+        every = settings.pop("checkpoint_every")
+        kind = SortingJob if settings["task"] == "sorting" else LanguageJob
+        return kind(config, every, settings)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"these are not the settings of a run: {error}") from error
+
+
+class Watch:
+    """What is said of an epoch besides its metrics; this one says what fits any task."""
+
+    done = 0  # epochs before this process
+    every = 0  # epochs between checkpoints
+
+    def described(self, metrics: dict) -> dict:
+        """What goes into metrics.jsonl."""
+        return metrics
+
+    def glance(self, metrics: dict) -> dict[str, str]:
+        """What the progress bar shows."""
+        return {name: f"{metrics[name]:.2f}" for name in ("reward_mean", "held_out_exact") if name in metrics}
+
+    def notices(self, metrics: dict) -> list[str]:
+        """Sentences for who watches."""
+        return []
+
+    def due(self, epoch: int) -> bool:
+        """Whether a checkpoint follows this epoch."""
+        return False
+
+
+class Job(Watch):
+    """A policy, its task, and how far its training is. Checkpoints go into the run's folder `checkpoints`."""
+
+    packages = PACKAGES
+
+    def __init__(self, config, every: int, policy, task, settings: dict):
+        from minirl.train import State
+
+        self.config, self.every, self.policy, self.task = config, every, policy, task
+        self.settings = {**settings, "checkpoint_every": every, **asdict(config)}
+        self.state = State(policy, config)
+
+    def go_on(self, run: Path) -> None:
+        """Take up the newest checkpoint of the run, or its beginning where there is none yet."""
+        from minirl import checkpoint
+
+        if checkpoint.checkpoints(run / "checkpoints"):
+            self.state = checkpoint.load(run / "checkpoints", self.policy, self.config)
+        self.done = self.state.epoch
+        if self.done >= self.config.epochs:
+            raise ValueError(f"{run} has all its {self.config.epochs} epochs; ask for more with --epochs")
+
+    def start(self) -> Iterator[dict]:
+        from minirl.train import train
+
+        return train(self.policy, self.task, self.config, resume_from=self.state)
+
+    def due(self, epoch: int) -> bool:
+        return self.every > 0 and (epoch % self.every == 0 or epoch == self.config.epochs)
+
+    def save(self, run: Path) -> None:
+        from minirl import checkpoint
+
+        checkpoint.save(run / "checkpoints", self.policy, self.state, self.config)
+
+
+class SortingJob(Job):
+    """The lecture's toy, on one thread: its tensors are tiny, and threads would mostly wait for each other."""
+
+    def __init__(self, config, every: int, settings: dict):
+        import torch
+
+        from minirl import SortingPolicy, SortingTask
+        from minirl.sorting import REWARDS
+
+        torch.set_num_threads(1)
+        if (reward := settings["reward"]) not in REWARDS:
+            raise ValueError(f"reward={reward!r} is unknown; expected one of {', '.join(REWARDS)}")
+        size = settings["vocab_size"], settings["length"]
+        policy = SortingPolicy(*size, settings["dim"], settings["init_scale"], seed=config.seed)
+        task = SortingTask(REWARDS[reward], *size, settings["held_out"])
+        super().__init__(config, every, policy, task, settings)
+
+    def start(self) -> Iterator[dict]:
+        """With the first epoch behind it, so that settings which do not fit together are known by now."""
+        epochs = super().start()
+        return chain([next(epochs)], epochs)
+
+
+class LanguageJob(Job):
+    """A language model on problems in words."""
+
+    packages = language.PACKAGES
+
+    def __init__(self, config, every: int, settings: dict):
+        wanted = language.Settings(**settings)
+        (policy, task, wanted), self.said = language.plainly(language.build, wanted, config)
+        self.told: set[str] = set()
+        super().__init__(config, every, policy, task, asdict(wanted))
+
+    def described(self, metrics: dict) -> dict:
+        return language.with_checks(metrics, self.task)
+
+    def glance(self, metrics: dict) -> dict[str, str]:
+        return language.glance(metrics, self.config)
+
+    def notices(self, metrics: dict) -> list[str]:
+        said, self.said = self.said, []
+        return said + language.missing_signal(metrics, self.told)
+
+
+class Evaluation:
+    """A model or a run's newest checkpoint on test problems, in a folder that grows and can be gone on with."""
+
+    def __init__(self, options: dict, given: set[str]):
+        run = options["run"]
+        self.ks = evaluation.parse_ks(options["k"], options["samples"])
+        wanted = language.evaluated(options, given, saved_settings(run) if run else {})
+        chosen = {name: options[name] for name in ("samples", "batch_size", "seed")}
+        built = language.build_evaluation, wanted, options["problems"], chosen["batch_size"], chosen["samples"]
+        (self.policy, self.task, self.problems, wanted), self.said = language.plainly(*built)
+        checkpoint = language.load_newest(self.policy, run) if run else None
+        self.settings = {"task": wanted.task} | {name: getattr(wanted, name) for name in EVALUATED}
+        self.settings |= {"run": run and str(run), "checkpoint": checkpoint, "problems": len(self.problems), **chosen}
+        here = run / f"eval-{checkpoint}" if run else Path("evals") / f"{wanted.task}-{Path(wanted.model).name}"
+        self.folder = options["out"] or here
+        self.model = f"{checkpoint} of {run}" if run else wanted.model
+
+    def records(self) -> Iterator[dict]:
+        """A record a problem, of the folder's first; another evaluation's folder is refused."""
+        if not self.folder.exists():
+            create(self.folder, self.settings, language.PACKAGES)
+        elif saved_settings(self.folder) != self.settings:
+            raise Refused(f"{self.folder} holds another evaluation and was left as it is; name another with --out")
+        how = [self.settings[name] for name in ("samples", "batch_size", "seed")]
+        return evaluation.evaluate(self.policy, self.task, self.problems, *how, self.folder / "samples.jsonl")
+
+    def report(self, records: list[dict]) -> str:
+        """Write eval.json, and say what is in it."""
+        found = evaluation.summary(records, self.ks, self.task.judge)
+        content = {"settings": self.settings, "versions": versions(language.PACKAGES), **found}
+        write(self.folder / "eval.json", json.dumps(content, indent=2) + "\n")
+        return (
+            f"{self.settings['task']}, {len(records)} problems, {self.model}, prompt {self.settings['prompt']}\n"
+            f"{evaluation.table(found, self.task.judge)}\n{self.folder} holds eval.json and samples.jsonl"
+        )
