@@ -132,9 +132,9 @@ def record(epochs: Iterator[dict], total: int, run: Path, job: jobs.Watch | None
     shown, done = {}, job.done
     try:
         with tqdm(total=total, initial=done, desc=run.name, unit="epoch") as bar:
-            for metrics in epochs:
+            for metrics in map(job.described, epochs):
                 due = job.due(metrics["epoch"])
-                append(run, job.described(metrics), sync=due)
+                append(run, metrics, sync=due)
                 done = metrics["epoch"]
                 if due:
                     job.save(run)

@@ -54,7 +54,7 @@ def settings(folder: Path) -> dict:
         saved.pop("versions")
     except OSError as error:
         raise Refused(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, AttributeError, KeyError):
+    except (ValueError, AttributeError, KeyError, TypeError):
         raise Refused(f"cannot read {path}: it is not what minirl train wrote") from None
     return saved
 
