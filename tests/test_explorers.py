@@ -42,8 +42,8 @@ BAD = [
     ("kl", "1, 2, 3", "π has 3 tokens, π_ref has 4; expected the same number."),
     ("kl", "9, 0, 0, 0", "token 0 is 9; expected a number from -5 to 5."),
     ("policy", "1, 2", "Expected 3 numbers in “prompt”, got 2."),
-    ("policy", "1, 2, 5", "prompt token 3 is 5; expected a whole number from 0 to 4."),
-    ("policy", "1, 2, 0.5", "prompt token 3 is 0.5; expected a whole number from 0 to 4."),
+    ("policy", "1, 2, 5", "number 3 is 5; expected a whole number from 0 to 4."),
+    ("policy", "1, 2, 0.5", "number 3 is 0.5; expected a whole number from 0 to 4."),
     ("policy", "a b c", "“a” is not a finite number"),
 ]
 
