@@ -34,7 +34,7 @@ def parse(text: str) -> list:
         except ValueError:
             finite = False
         if not finite:
-            raise ValueError(f"“{part}” is not a finite number; please type numbers with commas between them.")
+            raise ValueError(f"“{part[:20]}” is not a finite number; please type numbers with commas between them.")
     return [float(part) for part in parts]
 
 
