@@ -296,9 +296,9 @@ def policy_heatmaps(before, after, prompt: Int[Tensor, " prompt"], figure=None):
 COURSE = {  # stage: its colour, and its notebooks with what they follow
     "a bandit with\ntwo states": (
         BLUE,
-        {"00 start here": "", "01 policy gradient": "L17.1–2", "02 baselines": "L17.3–5"},
+        {"00 start here": "", "01 policy gradient": "L17.1–2", "02 baselines": "L17.3–6"},
     ),
-    "sorting": (GREEN, {"03 sorting": "L17.6–14, 19–21", "04 ratios,\nclipping, KL": "L17.15–18"}),
+    "sorting": (GREEN, {"03 sorting": "L17.7–14, 19–21", "04 ratios,\nclipping, KL": "L17.15–18"}),
     "a pocket-sized\nQwen": (
         ORANGE,
         {
