@@ -18,7 +18,7 @@ lab: .venv/ready ## open the course in JupyterLab
 test: .venv/ready ## run every test: style, units, mutants, command line, browser, notebooks
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
-	MINIRL_FAST=1 $(RUN) -m pytest --nbval-lax tests notebooks
+	MINIRL_FAST=1 OMP_NUM_THREADS=1 $(RUN) -m pytest --nbval-lax tests notebooks
 
 bench: .venv/ready ## measure speed and learning, in ratios where machines differ
 	@$(RUN) tests/benchmarks/run.py
@@ -33,7 +33,7 @@ covered: .venv/ready ## list the systems of the sources and the notebook cells t
 	@$(RUN) tests/curriculum.py
 
 clean: ## remove .venv and all that the tests leave; runs/ stays
-	rm -rf .venv .pytest_cache .ruff_cache artefacts build dist minirl.egg-info
+	rm -rf .venv .pytest_cache .ruff_cache artefacts tests/browser/artefacts build dist minirl.egg-info
 	find minirl tests notebooks -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf
 
 # A half-made .venv holds the file `unfinished`, and the next call starts it afresh (pip keeps what it downloaded).
