@@ -57,7 +57,7 @@ SIGNATURES = {  # function: the names of its arguments, with a default where it 
     sorting.SortingTask.sample: ["self", "batch_size", ("generator", None)],
     sorting.SortingTask.held_out: ["self"],
     sorting.SortingTask.rewards: ["self", "batch", "responses", "mask"],
-    policy.SortingPolicy: [("vocab_size", 5), ("length", 3), "dim", ("init_scale", 0.1), ("seed", None)],
+    policy.SortingPolicy: [("vocab_size", 5), ("length", 3), ("dim", 10), ("init_scale", 0.1), ("seed", None)],
     policy.SortingPolicy.sample: ["self", "prompts", "group_size", ("generator", None)],
     policy.SortingPolicy.log_probs: ["self", "prompts", "responses", "mask"],
     toy_language.AutoregressivePolicy.sample: ["self", "prompts", "group_size", ("generator", None)],

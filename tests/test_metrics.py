@@ -112,6 +112,13 @@ def test_every_number_is_a_float(policy, rollout):
     assert {type(value) for value in found.values()} == {float}
 
 
+def test_two_responses_have_a_spread(policy):
+    """Of rewards 1 and 3 the unbiased standard deviation is √2."""
+    pair = collect(policy, LengthTask(), Batch(tensor(PROMPTS[:1]), PROMPTS[:1]), 2)
+    pair = Rollout(**{**vars(pair), "rewards": tensor([[1.0, 3.0]])})
+    assert describe_rollout("epoch 1", pair, policy)["reward_std"] == pytest.approx(2**0.5)
+
+
 def test_a_single_response_has_no_spread(policy):
     single = collect(policy, LengthTask(), Batch(tensor(PROMPTS), PROMPTS), 1)
     assert describe_rollout("epoch 1", single, policy)["reward_std"] == 0
@@ -121,6 +128,12 @@ def test_a_token_mean_counts_only_what_the_mask_lets_through(rollout):
     values = torch.arange(60.0).view(4, 5, 3)
     inside = [value for value, counts in zip(range(60), rollout.mask.flatten().tolist(), strict=True) if counts]
     assert token_mean(values, rollout) == pytest.approx(statistics.mean(inside))
+
+
+def test_a_single_token_is_its_own_mean(rollout):
+    mask = torch.zeros_like(rollout.mask)
+    mask[0, 0, 0] = True
+    assert token_mean(torch.full((4, 5, 3), 7.0), Rollout(**{**vars(rollout), "mask": mask})) == 7
 
 
 def test_a_rollout_without_tokens_has_a_mean_of_zero(policy, rollout):

@@ -1,5 +1,7 @@
 """Masks, and what `collect` puts into a rollout."""
 
+from time import perf_counter
+
 import oracle
 import pytest
 import torch
@@ -89,9 +91,11 @@ def test_without_a_reference_there_are_no_reference_log_probs(batch):
 
 
 def test_sampling_and_scoring_are_timed(batch):
+    start = perf_counter()
     rollout = collect(oracle.toy_policy(), LengthTask(), batch, 2)
     assert rollout.seconds_sampling > 0
     assert rollout.seconds_scoring > 0
+    assert rollout.seconds_sampling + rollout.seconds_scoring <= perf_counter() - start
 
 
 @pytest.mark.parametrize("size", [0, -2])
