@@ -6,9 +6,9 @@ What costs torch's import is imported where it is used, so that help and mistake
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import Field, asdict, fields
-from functools import cache, partial
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, get_args
@@ -159,19 +159,23 @@ def plot(
     print(f"Learning curves: {out}")
 
 
-def or_none(kind: type, text: object):
-    """`kind(text)`, or None where the word none says so."""
-    try:
-        return None if str(text).lower() == "none" else kind(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is neither a valid {kind.__name__} nor none") from None
+def or_none(kind: type) -> Callable:
+    """What reads an option's text as `kind`, or as None where the word none says so."""
+
+    def read(text):
+        try:
+            return None if str(text).lower() == "none" else kind(text)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is neither a valid {kind.__name__} nor none") from None
+
+    return read
 
 
 def as_option(field: Field, help: str) -> inspect.Parameter:
     """A field of Config as an option of the command line."""
     kind, how = field.type, {"help": help[:1].upper() + help[1:], "rich_help_panel": "Training"}
     if optional := get_args(kind):  # such as float | None
-        how |= {"parser": partial(or_none, optional[0]), "metavar": f"<{optional[0].__name__} or none>"}
+        how |= {"parser": or_none(optional[0]), "metavar": f"<{optional[0].__name__} or none>"}
         kind, how["show_default"] = object, str(field.default).lower()
     annotation = Annotated[kind, Option(**how)]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
