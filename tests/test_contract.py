@@ -100,6 +100,13 @@ def test_fields_are_those_of_the_contract_and_frozen(kind):
     assert kind.__dataclass_params__.frozen
 
 
+def test_the_default_settings_are_those_of_the_held_out_experiment():
+    """300 epochs of 4 clipped steps on 64 prompts with 16 responses each, by Adam at 0.01; no penalty."""
+    rollout_and_steps = train.Config(epochs=300, inner_steps=4, batch_size=64, group_size=16, learning_rate=1e-2)
+    deltas_and_loss = train.Config(delta="centered", loss="clipped", clip_low=0.2, clip_high=0.2, beta=0.0)
+    assert train.Config() == rollout_and_steps == deltas_and_loss
+
+
 def test_names_map_to_functions():
     assert list(deltas.DELTAS) == ["raw", "max_only", "centered", "leave_one_out", "normalized"]
     assert list(losses.LOSSES) == ["naive", "unclipped", "clipped"]

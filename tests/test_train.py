@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import math
+from time import perf_counter
 
 import oracle
 import pytest
@@ -59,7 +60,9 @@ EVERY_EPOCH = {
 
 
 def test_each_epoch_reports_every_metric_as_a_number():
+    start = perf_counter()
     history = list(train(SortingPolicy(seed=0), LECTURE, dataclasses.replace(SMALL, epochs=5, beta=0.1)))
+    elapsed = perf_counter() - start
     held_out = {"held_out_exact", "held_out_greedy"}
     for row in history:
         evaluated = held_out if row["epoch"] in (2, 4, 5) else set()
@@ -67,6 +70,7 @@ def test_each_epoch_reports_every_metric_as_a_number():
         assert all(type(value) in (float, int) and math.isfinite(value) for value in row.values())
         assert min(row["seconds_sampling"], row["seconds_scoring"], row["seconds_updating"]) > 0
     assert [row["epoch"] for row in history] == [1, 2, 3, 4, 5]
+    assert sum(value for row in history for name, value in row.items() if name.startswith("seconds")) <= elapsed
 
 
 def test_without_a_reference_no_kl_is_reported():
