@@ -49,7 +49,7 @@ def describe_rollout(where: str, rollout: Rollout, policy) -> dict[str, float]:
 
 
 def clip_shares(log_probs: PerToken, rollout: Rollout, deltas: PerResponse, clip_low: float, clip_high: float) -> dict:
-    """Share of tokens whose gradient the clip cuts on either side, and share of groups whose deltas are all 0."""
+    """Share of tokens whose gradient the clip cuts, or would cut, on either side; share of groups with deltas all 0."""
     ratio, sign = probability_ratio(log_probs, rollout.old_log_probs), deltas[..., None].sign()
     return {
         "clip_low": token_mean((ratio < 1 - clip_low) & (sign < 0), rollout),

@@ -33,7 +33,7 @@ class Config:
     constant: float | None = None  # divisor for aggregation="constant"; None: the response length T
     beta: float = 0.0  # weight of the KL penalty
     kl: str = "k3"
-    kl_in: str = "loss"  # "loss": added per token; "reward": subtracted, summed over tokens, before the deltas
+    kl_in: str = "loss"  # "loss": added per token (k2, k3); "reward": its sum over tokens is subtracted (k1)
     reference_every: int = 0  # epochs between refreshes of the reference; 0: never
     learning_rate: float = 1e-2  # Adam's
     max_grad_norm: float | None = 1.0  # None: no gradient clipping
