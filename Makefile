@@ -1,6 +1,7 @@
 # `make` alone lists the commands. Each of them first sees to .venv; nothing is installed outside this folder.
 .PHONY: help demo lab test bench notebooks picture covered clean
 .DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
 
 RUN := .venv/bin/python
 SUPPORTED := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
