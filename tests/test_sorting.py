@@ -170,3 +170,9 @@ def test_the_task_pays_by_its_reward_and_judges_by_exact_match(reward):
     assert (task.rewards(batch, responses, mask) == reward(batch.prompts, responses)).all()
     assert (task.correct(batch, responses, mask) == exact_match(batch.prompts, responses)).all()
     assert task.correct(batch, responses, mask)[:, 1].all()
+
+
+@pytest.mark.parametrize("share, held_out", [(0.001, 1), (0.999, 124), (0.2, 25)])
+def test_a_share_leaves_something_on_both_sides(share, held_out):
+    task = sorting.SortingTask(held_out=share)
+    assert (len(task.test_prompts), len(task.train_prompts)) == (held_out, 125 - held_out)

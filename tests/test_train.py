@@ -676,3 +676,10 @@ def test_the_lectures_hyperparameters_run():
     config = Config(epochs=3, inner_steps=10, batch_size=3, group_size=10, delta="raw", loss="naive")
     rows = run(SortingPolicy(init_scale=1.0, seed=0), config, task)
     assert 0 <= rows[-1]["reward_mean"] <= 5
+
+
+def test_a_state_without_the_reference_that_the_settings_need_is_refused():
+    policy = SortingPolicy(seed=0)
+    state = State(policy, Config(epochs=2))
+    with pytest.raises(ValueError, match="has no reference, but beta or reference_every needs one"):
+        next(train(policy, SortingTask(), Config(epochs=2, beta=0.1), resume_from=state))
