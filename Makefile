@@ -13,7 +13,7 @@ demo: .venv/ready ## train the sorting policy with every delta, print a table, d
 	@$(RUN) -m minirl.cli demo
 
 lab: .venv/ready ## open the course in JupyterLab
-	@$(RUN) -m jupyterlab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb --LabApp.news_url=None \
+	@$(RUN) -m jupyterlab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb \
 	  $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_OPTIONS)
 
 test: .venv/ready ## run every test: style, units, mutants, command line, browser, notebooks
@@ -54,4 +54,5 @@ clean: ## remove .venv and all that the tests leave; runs/ stays
 	@$(RUN) -m pip --version >/dev/null 2>&1 || $(RUN) -m ensurepip
 	@touch .venv/unfinished
 	@$(RUN) -m pip install --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	@$(RUN) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements # no questions
 	@rm .venv/unfinished && touch $@

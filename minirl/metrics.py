@@ -42,6 +42,8 @@ def describe_rollout(where: str, rollout: Rollout, policy) -> dict[str, float]:
     }
     if ref is not None:
         metrics |= {"kl_k1": token_mean(k1(old, ref), rollout), "kl_k3": token_mean(k3(old, ref), rollout)}
+    if hasattr(policy, "truncated"):
+        metrics["truncated"] = policy.truncated(rollout.responses, rollout.mask).float().mean().item()
     if hasattr(policy, "entropy"):
         with torch.no_grad():
             metrics["entropy"] = token_mean(policy.entropy(rollout.prompts, rollout.responses, rollout.mask), rollout)

@@ -9,6 +9,7 @@ import torch
 from torch import tensor
 
 from minirl.metrics import CAUSES, clip_shares, describe_rollout, held_out_accuracy, stop_if_not_finite, token_mean
+from minirl.policy import SortingPolicy
 from minirl.rollout import Batch, Rollout, collect
 from minirl.sorting import SortingTask, exact_match, position_match
 
@@ -221,3 +222,14 @@ def test_a_rollout_with_a_number_that_is_not_finite_is_refused(policy, rollout, 
     broken.view(-1)[7] = math.nan
     with pytest.raises(FloatingPointError, match=rf"^epoch 5: {name} is not finite; likely cause: "):
         describe_rollout("epoch 5", Rollout(**{**vars(rollout), name: broken}), policy)
+
+
+def test_the_share_of_cut_responses_is_told_by_policies_that_know_it():
+    class Cut(SortingPolicy):
+        def truncated(self, responses, mask):
+            return torch.arange(responses.shape[0] * responses.shape[1]).view(responses.shape[:2]) < 2
+
+    policy, task = Cut(seed=0), SortingTask()
+    rollout = collect(policy, task, task.sample(2), 4)
+    assert describe_rollout("here", rollout, policy)["truncated"] == 0.25
+    assert "truncated" not in describe_rollout("here", rollout, SortingPolicy(seed=0))
