@@ -54,5 +54,5 @@ clean: ## remove .venv and all that the tests leave; runs/ stays
 	@$(RUN) -m pip --version >/dev/null 2>&1 || $(RUN) -m ensurepip
 	@touch .venv/unfinished
 	@$(RUN) -m pip install --disable-pip-version-check -e '.[dev]' -c constraints.txt
-	@$(RUN) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements # no questions
+	@$(RUN) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null # no questions
 	@rm .venv/unfinished && touch $@
