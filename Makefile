@@ -1,6 +1,7 @@
 # `make` alone lists the commands. Each of them first sees to .venv; nothing is installed outside this folder.
 .PHONY: help demo lab test bench notebooks picture covered clean
 .DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
 
 RUN := .venv/bin/python
 SUPPORTED := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
@@ -12,13 +13,13 @@ demo: .venv/ready ## train the sorting policy with every delta, print a table, d
 	@$(RUN) -m minirl.cli demo
 
 lab: .venv/ready ## open the course in JupyterLab
-	@$(RUN) -m jupyterlab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb --LabApp.news_url=None \
+	@$(RUN) -m jupyterlab --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb \
 	  $(if $(filter 0,$(shell id -u)),--allow-root) $(LAB_OPTIONS)
 
 test: .venv/ready ## run every test: style, units, mutants, command line, browser, notebooks
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
-	MINIRL_FAST=1 $(RUN) -m pytest --nbval-lax tests notebooks
+	MINIRL_FAST=1 OMP_NUM_THREADS=1 $(RUN) -m pytest --nbval-lax tests notebooks
 
 bench: .venv/ready ## measure speed and learning, in ratios where machines differ
 	@$(RUN) tests/benchmarks/run.py
@@ -33,7 +34,7 @@ covered: .venv/ready ## list the systems of the sources and the notebook cells t
 	@$(RUN) tests/curriculum.py
 
 clean: ## remove .venv and all that the tests leave; runs/ stays
-	rm -rf .venv .pytest_cache .ruff_cache artefacts build dist minirl.egg-info
+	rm -rf .venv .pytest_cache .ruff_cache artefacts tests/browser/artefacts build dist minirl.egg-info
 	find minirl tests notebooks -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf
 
 # A half-made .venv holds the file `unfinished`, and the next call starts it afresh (pip keeps what it downloaded).
@@ -53,4 +54,5 @@ clean: ## remove .venv and all that the tests leave; runs/ stays
 	@$(RUN) -m pip --version >/dev/null 2>&1 || $(RUN) -m ensurepip
 	@touch .venv/unfinished
 	@$(RUN) -m pip install --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	@$(RUN) -m jupyterlab.labextensions disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null # no questions
 	@rm .venv/unfinished && touch $@

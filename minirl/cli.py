@@ -7,9 +7,9 @@ import inspect
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, fields
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Annotated, NoReturn, get_args
 
@@ -235,12 +235,16 @@ def plot(
     print(f"Learning curves: {out}")
 
 
-def or_none(kind: type, text: object):
-    """`kind(text)`, or None where the word none says so."""
-    try:
-        return None if str(text).lower() == "none" else kind(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is neither a valid {kind.__name__} nor none") from None
+def or_none(kind: type) -> Callable:
+    """What reads an option's text as `kind`, or as None where the word none says so."""
+
+    def read(text):
+        try:
+            return None if str(text).lower() == "none" else kind(text)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is neither a valid {kind.__name__} nor none") from None
+
+    return read
 
 
 def as_option(field: Field, help: str, panel: str, default: str | None = None) -> inspect.Parameter:
@@ -249,7 +253,7 @@ def as_option(field: Field, help: str, panel: str, default: str | None = None) -
     if default:
         how["show_default"] = default
     if optional := get_args(kind):  # such as float | None
-        how |= {"parser": partial(or_none, optional[0]), "metavar": f"<{optional[0].__name__} or none>"}
+        how |= {"parser": or_none(optional[0]), "metavar": f"<{optional[0].__name__} or none>"}
         kind, how["show_default"] = object, str(field.default).lower()
     annotation = Annotated[kind, Option(**how)]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)

@@ -18,6 +18,7 @@ from minirl.policy import SortingPolicy
 from minirl.sorting import SortingTask
 from minirl.train import Config, train
 
+SPLIT = 3  # trains on [0, 0, 0] and [4, 4, 4]: no other prompt teaches that 0 may come last, or 4 first
 Runs = dict[str, list[list[dict]]]
 COLUMNS = {"sampled": "held_out_exact", "greedy": "held_out_greedy", "CPU seconds a run": "seconds"}
 
@@ -26,7 +27,7 @@ def one_run(delta: str, seed: int) -> list[dict]:
     """The metrics of each epoch of one run; the last has the run's `seconds` too."""
     start = process_time()
     config = Config(delta=delta, seed=seed, epochs=fast(300, 20))
-    history = list(train(SortingPolicy(seed=seed), SortingTask(), config))
+    history = list(train(SortingPolicy(seed=seed), SortingTask(seed=SPLIT), config))
     history[-1]["seconds"] = process_time() - start
     return history
 
@@ -65,7 +66,7 @@ def table(runs: Runs) -> str:
 
 def describe(runs: Runs) -> str:
     """What was run, and what guessing would reach."""
-    task, policy, epochs = SortingTask(), SortingPolicy(), len(runs["raw"][0])
+    task, policy, epochs = SortingTask(seed=SPLIT), SortingPolicy(), len(runs["raw"][0])
     chance = policy.vocab_size**-policy.length
     return (
         f"Sorting {policy.length} of {policy.vocab_size} numbers: {len(task.train_prompts)} prompts to train on, "

@@ -36,12 +36,13 @@ def expected_reward(policy, prompts: Prompts, reward) -> Float[Tensor, " batch"]
 def kl(policy, reference, prompts: Prompts) -> Float[Tensor, " batch"]:
     """KL(policy‖reference) of whole responses for each prompt, in nats; differentiable in both."""
     log_p, log_q = (distribution(either, prompts)[1] for either in (policy, reference))
-    return (log_p.exp() * (log_p - log_q)).sum(-1)
+    return (log_p.exp() * (log_p - log_q).masked_fill(log_p == -torch.inf, 0)).sum(-1)
 
 
 def gradients(values: Float[Tensor, " values"], policy) -> Float[Tensor, "values parameters"]:
     """The gradient of each value with respect to all of the policy's parameters, laid end to end."""
     found, parameters = [], list(policy.parameters())
+    values = values + 0 * sum(parameter.sum() for parameter in parameters)  # one that takes no part has gradient 0
     for rows in torch.arange(len(values)).split(64):
         pick = one_hot(rows, len(values)).to(values)
         parts = torch.autograd.grad(values, parameters, pick, retain_graph=True, is_grads_batched=True)

@@ -47,8 +47,8 @@ def final(histories: list[list[dict]], name: str) -> np.ndarray:
     return curve(histories, name)[1][:, -1]
 
 
-def mean_interval(values, axis: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over seeds and the half-width of its 95 % Student t interval; nan where there is one seed only."""
+def mean_interval(values, axis: int = 0) -> tuple[np.ndarray | float, np.ndarray | float]:
+    """Mean over seeds and the half-width of its 95 % Student t interval (normal from 32 seeds on); nan for one seed."""
     values = np.asarray(values, dtype=float)
     count = values.shape[axis]
     if count < 2:

@@ -21,7 +21,7 @@ from PIL import Image
 
 from minirl import plotting
 
-LABEL, SLIDER = {"description_width": "6.5em"}, {"width": "20em"}
+LABEL, SLIDER = {"description_width": "8.5em"}, {"width": "20.5em"}
 MESSAGE = '<b role="alert" style="color: var(--jp-error-color0, #b00020)">{}</b>'
 
 
@@ -34,7 +34,7 @@ def parse(text: str) -> list:
         except ValueError:
             finite = False
         if not finite:
-            raise ValueError(f"“{part}” is not a finite number; please type numbers with commas between them.")
+            raise ValueError(f"“{part[:20]}” is not a finite number; please type numbers with commas between them.")
     return [float(part) for part in parts]
 
 
@@ -62,7 +62,9 @@ class Dial(NamedTuple):
     def slider(self):
         kind = widgets.IntSlider if isinstance(self.step, int) else widgets.FloatSlider
         ends = {"min": self.low, "max": self.high, "step": self.step}
-        return kind(value=self.low, description=self.name, style=LABEL, layout=SLIDER, **ends)
+        return kind(
+            value=self.low, description=self.name, style={"description_width": "initial"}, layout=SLIDER, **ends
+        )
 
 
 class Numbers(widgets.VBox):
@@ -114,7 +116,8 @@ class Choice(widgets.ToggleButtons):
     """One of a few values, to click."""
 
     def __init__(self, label: str, options: dict):
-        super().__init__(options=options, description=label, style={**LABEL, "button_width": "4em"})
+        super().__init__(options=options, description=label, style={**LABEL, "button_width": "5em"})
+        self.layout = {"width": "100%", "display": "flex", "flex_flow": "row", "align_items": "center"}
 
     def on_move(self, callback: Callable) -> None:
         self.observe(callback, "value")
@@ -166,7 +169,7 @@ class Explorer(widgets.VBox):
     def __init__(self, name: str, controls: list, draw: Callable):
         self.name, self.controls, self.screen = name, controls, Screen(draw)
         self.picture, self.message = widgets.Image(format="png", width=700, height=320), widgets.HTML()
-        self.picture.layout.object_fit, self.message.layout.min_height = "contain", "1.6em"
+        self.picture.layout.object_fit, self.message.layout.min_height = "contain", "2.2em"
         self.show(self.read())
         for control in controls:
             control.on_move(self.move)
@@ -238,7 +241,7 @@ def explore_policy(before, after, prompt: Iterable | None = None) -> Explorer:
     """Type a prompt and see how two sorting policies, one before and one after training, would answer it."""
     if (before.vocab_size, before.length) != (after.vocab_size, after.length):
         raise ValueError("the policies before and after must have the same vocab_size and length")
-    dials = [Dial(f"prompt token {place}", 0, before.vocab_size - 1, 1) for place in range(1, before.length + 1)]
+    dials = [Dial(f"number {place}", 0, before.vocab_size - 1, 1) for place in range(1, before.length + 1)]
     default = [token % before.vocab_size for token in reversed(range(before.length))]
     numbers = Numbers("prompt", default if prompt is None else prompt, dials)
 

@@ -1,7 +1,8 @@
 """KL(π‖π_ref) in nats: three estimators from samples of π, with r = π_ref/π, and the exact value.
 
 As *values* k1 and k3 are unbiased, k2 is not. As *losses*, with the gradient taken through them, k1 gives 0 on average,
-k2 the gradient of KL(π‖π_ref), k3 that of KL(π_ref‖π). (Schulman, "Approximating KL Divergence", 2020.)
+k2 the gradient of KL(π‖π_ref), k3 that of KL(π_ref‖π), each of the next token. For the KL of whole responses that are
+written token by token, only k1 in the *reward* is exact. (Schulman, "Approximating KL Divergence", 2020.)
 """
 
 import torch

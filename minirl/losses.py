@@ -14,7 +14,10 @@ def probability_ratio(log_probs: PerToken, old_log_probs: PerToken) -> PerToken:
 
 
 def unclipped(log_probs: PerToken, old_log_probs: PerToken, deltas: PerResponse) -> PerToken:
-    """−ρδ: importance-weighted, so samples of an older policy may be used; at ρ = 1 its gradient is naive's."""
+    """−ρδ: importance-weighted for samples of an older policy, token by token; at ρ = 1 its gradient is naive's.
+
+    Unbiased off-policy for responses of one token; for longer ones the exact weight is the whole response's ratio.
+    """
     return -probability_ratio(log_probs, old_log_probs) * deltas[..., None]
 
 

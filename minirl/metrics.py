@@ -42,6 +42,8 @@ def describe_rollout(where: str, rollout: Rollout, policy) -> dict[str, float]:
     }
     if ref is not None:
         metrics |= {"kl_k1": token_mean(k1(old, ref), rollout), "kl_k3": token_mean(k3(old, ref), rollout)}
+    if hasattr(policy, "truncated"):
+        metrics["truncated"] = policy.truncated(rollout.responses, rollout.mask).float().mean().item()
     if hasattr(policy, "entropy"):
         with torch.no_grad():
             metrics["entropy"] = token_mean(policy.entropy(rollout.prompts, rollout.responses, rollout.mask), rollout)
@@ -49,7 +51,7 @@ def describe_rollout(where: str, rollout: Rollout, policy) -> dict[str, float]:
 
 
 def clip_shares(log_probs: PerToken, rollout: Rollout, deltas: PerResponse, clip_low: float, clip_high: float) -> dict:
-    """Share of tokens whose gradient the clip cuts on either side, and share of groups whose deltas are all 0."""
+    """Share of tokens whose gradient the clip cuts, or would cut, on either side; share of groups with deltas all 0."""
     ratio, sign = probability_ratio(log_probs, rollout.old_log_probs), deltas[..., None].sign()
     return {
         "clip_low": token_mean((ratio < 1 - clip_low) & (sign < 0), rollout),

@@ -181,7 +181,8 @@ def delta_bars(rewards: Float[Tensor, " group"], figure=None):
             ax.bar_label(bars, [f"{round(value, 2) + 0:g}" for value in values], fontsize=9, padding=2, rotation=90)
     ax.axhline(0, color=BLACK, linewidth=0.8)
     low, high = round_up(max(-deltas.min().item(), 0.1)), round_up(max(deltas.max().item(), 0.5))
-    ax.set(xlim=(-1, starts[-1] + count), ylim=(-1.3 * low, 1.3 * high), ylabel="δ, in units of reward")
+    room = 0.18 * (low + high)  # for the numbers at the bars
+    ax.set(xlim=(-1, starts[-1] + count), ylim=(-low - room, high + room), ylabel="δ, in units of reward")
     ax.set_xticks(starts + (count - 1) / 2, DELTAS)
     ax.set_xlabel(f"delta, with a bar for each of the {count} responses in order")
     ax.set_title("One group under five deltas (normalized is in standard deviations)", fontsize=11, y=1)
@@ -295,9 +296,9 @@ def policy_heatmaps(before, after, prompt: Int[Tensor, " prompt"], figure=None):
 COURSE = {  # stage: its colour, and its notebooks with what they follow
     "a bandit with\ntwo states": (
         BLUE,
-        {"00 start here": "", "01 policy gradient": "L17.1–2", "02 baselines": "L17.3–5"},
+        {"00 start here": "", "01 policy gradient": "L17.1–2", "02 baselines": "L17.3–6"},
     ),
-    "sorting": (GREEN, {"03 sorting": "L17.6–14, 19–21", "04 ratios,\nclipping, KL": "L17.15–18"}),
+    "sorting": (GREEN, {"03 sorting": "L17.7–14, 19–21", "04 ratios,\nclipping, KL": "L17.15–18"}),
     "a pocket-sized\nQwen": (
         ORANGE,
         {

@@ -29,8 +29,8 @@ class ScoredByLogits(nn.Module):
 
     def entropy(self, prompts: Prompts, responses: Responses, mask: Mask) -> PerToken:
         """−Σ p log p over the whole vocabulary; the sampled −log p only estimates it."""
-        log_p = self.logits(prompts, responses).log_softmax(-1)
-        return -(log_p.exp() * log_p).sum(-1).masked_fill(~mask, 0)
+        probs = self.logits(prompts, responses).softmax(-1)
+        return torch.special.entr(probs).sum(-1).masked_fill(~mask, 0)
 
 
 class SortingPolicy(ScoredByLogits):

@@ -71,7 +71,7 @@ def collect(policy, task: Task, batch: Batch, group_size: int, *, generator=None
     start = perf_counter()
     responses, mask = policy.sample(batch.prompts, group_size, generator)
     sampled = perf_counter()
-    rewards = task.rewards(batch, responses, mask)
+    rewards = 1.0 * task.rewards(batch, responses, mask)
     old = policy.log_probs(batch.prompts, responses, mask)
     ref = None if reference is None else reference.log_probs(batch.prompts, responses, mask)
     return Rollout(batch.prompts, responses, mask, rewards, old, ref, sampled - start, perf_counter() - sampled)

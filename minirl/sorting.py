@@ -49,14 +49,15 @@ class SortingTask:
         if not 0 <= held_out < 1:
             raise ValueError(f"held_out is a share of all prompts and must lie in [0, 1); got {held_out}")
         pool = all_prompts(vocab_size, length) if prompts is None else prompts
-        num_test = round(held_out * len(pool)) if prompts is None else 0
+        num_test = min(max(round(held_out * len(pool)), held_out > 0), len(pool) - 1) if prompts is None else 0
         order = torch.randperm(len(pool), generator=torch.Generator().manual_seed(seed))
         self.reward, self.train_prompts = reward, pool[order[num_test:]]
         self.test_prompts = pool[order[:num_test]] if num_test else self.train_prompts
 
     def sample(self, batch_size: int, generator=None) -> Batch:
         """`batch_size` different training prompts in random order, with the sorted prompts as answers."""
-        if not 1 <= batch_size <= (most := len(self.train_prompts)):
+        most = len(self.train_prompts)
+        if not 1 <= batch_size <= most:
             raise ValueError(f"batch_size must lie between 1 and the {most} training prompts; got {batch_size}")
         prompts = self.train_prompts[torch.randperm(most, generator=generator)[:batch_size]]
         return Batch(prompts, prompts.sort(-1).values)

@@ -1,7 +1,5 @@
-"""The one training loop, for any policy and any task, on three time scales.
-
-An epoch samples anew and freezes its log-probs; `inner_steps` updates reuse its responses; the reference moves rarely.
-"""
+"""The one training loop, for any policy and any task: an epoch samples anew and freezes its log-probs, `inner_steps`
+updates reuse its responses, and the reference moves rarely, if at all."""
 
 import copy
 from collections.abc import Iterator
@@ -33,7 +31,7 @@ class Config:
     constant: float | None = None  # divisor for aggregation="constant"; None: the response length T
     beta: float = 0.0  # weight of the KL penalty
     kl: str = "k3"
-    kl_in: str = "loss"  # "loss": added per token; "reward": subtracted, summed over tokens, before the deltas
+    kl_in: str = "loss"  # "loss": added per token (k2, k3); "reward": its sum over tokens is subtracted (k1)
     reference_every: int = 0  # epochs between refreshes of the reference; 0: never
     learning_rate: float = 1e-2  # Adam's
     max_grad_norm: float | None = 1.0  # None: no gradient clipping
@@ -107,6 +105,8 @@ def learn(policy, rollout: Rollout, config: Config, state: State) -> dict[str, f
 def train(policy, task: Task, config: Config, *, reference=None, resume_from: State | None = None) -> Iterator[dict]:
     """Train `policy` in place and yield a dict of metrics an epoch; the caller logs, draws, saves or stops."""
     state = resume_from or State(policy, config, reference)
+    if state.reference is None and (config.beta or config.reference_every):
+        raise ValueError("the state to resume from has no reference, but beta or reference_every needs one; start anew")
     while state.epoch < config.epochs:
         if config.reference_every and state.epoch and state.epoch % config.reference_every == 0:
             state.reference.load_state_dict(policy.state_dict())

@@ -38,6 +38,7 @@ def execute(path: Path) -> None:
 
 def main() -> None:
     os.environ.pop("MINIRL_FAST", None)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # tensors are tiny: threads would mostly wait for each other
     for name in tqdm(sys.argv[1:], desc="notebooks", unit="notebook"):
         tqdm.write(name, sys.stderr)
         execute(Path(name))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import matplotlib
 import pytest
 import typer
 
@@ -14,6 +15,13 @@ from minirl.cli import main, record
 from minirl.train import Config
 
 QUICK = ["--epochs", "3", "--batch-size", "8", "--group-size", "4", "--evaluate-every", "2"]
+
+
+@pytest.fixture(autouse=True)
+def default_style():
+    """The commands draw in the course's style; other tests start from Matplotlib's own."""
+    with matplotlib.rc_context():
+        yield
 
 
 @pytest.fixture
@@ -139,11 +147,17 @@ def test_a_run_that_breaks_at_once_leaves_nothing(minirl, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def heed_ctrl_c():
+    """What a shell runs in the background ignores Ctrl-C, and its children inherit that: start from the default."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def interrupted(tmp_path, how):
     """A long run in a process of its own, stopped when it has written a few epochs."""
     run = tmp_path / "run"
     command = [sys.executable, "-m", "minirl.cli", "train", "--epochs", "100000", "--run", str(run)]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, cwd=tmp_path, preexec_fn=heed_ctrl_c, **pipes)
     while not (run / "metrics.jsonl").exists() or len((run / "metrics.jsonl").read_text().splitlines()) < 5:
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)

@@ -195,3 +195,29 @@ def test_more_than_a_million_responses_in_all_are_refused():
 def test_more_than_a_million_groups_are_refused():
     with pytest.raises(ValueError, match="cannot list all sequences"):
         exact.estimator_moments(oracle.toy_policy(), tensor(PROMPTS[0]), some_statistic, group_size=6)
+
+
+def certain_policy():
+    """Token 2 has probability 0 at every position."""
+    policy = SortingPolicy(3, 2, seed=0).double()
+    honest = policy.position_logits
+    policy.position_logits = lambda prompts: honest(prompts) + tensor([0.0, 0.0, -torch.inf])
+    return policy
+
+
+def test_kl_and_entropy_count_an_impossible_token_as_nothing():
+    policy, prompts = certain_policy(), tensor([[1, 2]])
+    two = policy.position_logits(prompts)[..., :2].log_softmax(-1)
+    expected = (two.exp() * (two - torch.full_like(two, 1 / 3).log())).sum()
+    uniform = SortingPolicy(3, 2, init_scale=0.0, seed=0).double()
+    torch.testing.assert_close(exact.kl(policy, uniform, prompts), expected[None])
+    response, mask = tensor([[[0, 1]]]), torch.ones(1, 1, 2, dtype=torch.bool)
+    torch.testing.assert_close(policy.entropy(prompts, response, mask)[0], -(two.exp() * two).sum(-1))
+
+
+def test_gradients_of_a_parameter_that_takes_no_part_are_zero():
+    policy = SortingPolicy(3, 2, dim=2, seed=0).double()
+    policy.spare = torch.nn.Parameter(torch.ones(3))
+    gradient = exact.gradient(policy, tensor([[1, 2]]), reward)
+    assert (gradient[:3] == 0).all() or (gradient[-3:] == 0).all()
+    assert gradient.numel() == sum(parameter.numel() for parameter in policy.parameters()) and gradient.any()

@@ -5,8 +5,10 @@ import io
 import statistics
 import time
 
+import nbformat
 import pytest
 import torch
+from nbconvert import HTMLExporter, LatexExporter
 from PIL import Image
 
 from minirl import SortingPolicy, explorers
@@ -42,8 +44,8 @@ BAD = [
     ("kl", "1, 2, 3", "π has 3 tokens, π_ref has 4; expected the same number."),
     ("kl", "9, 0, 0, 0", "token 0 is 9; expected a number from -5 to 5."),
     ("policy", "1, 2", "Expected 3 numbers in “prompt”, got 2."),
-    ("policy", "1, 2, 5", "prompt token 3 is 5; expected a whole number from 0 to 4."),
-    ("policy", "1, 2, 0.5", "prompt token 3 is 0.5; expected a whole number from 0 to 4."),
+    ("policy", "1, 2, 5", "number 3 is 5; expected a whole number from 0 to 4."),
+    ("policy", "1, 2, 0.5", "number 3 is 0.5; expected a whole number from 0 to 4."),
     ("policy", "a b c", "“a” is not a finite number"),
 ]
 
@@ -83,6 +85,16 @@ def test_output_holds_the_widget_and_the_same_picture_as_a_png(explorer):
     assert base64.b64decode(bundle["image/png"]) == bytes(explorer.picture.value)
     assert "still picture" in bundle["text/plain"]
     assert Image.open(io.BytesIO(explorer.picture.value)).size == (700, 320)
+
+
+@pytest.mark.parametrize(("exporter", "picture"), [(HTMLExporter, "<img"), (LatexExporter, r"\adjustimage")])
+def test_web_pages_and_pdf_show_the_still_picture_once(exporter, picture):
+    bundle = EXPLORERS["clipping"]()._repr_mimebundle_()
+    output = nbformat.v4.new_output("display_data", bundle)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("explore_clipping()", outputs=[output])])
+    page, _ = exporter().from_notebook_node(notebook)
+    body = page[page.find("<body") :] if "<body" in page else page[page.find(r"\begin{document}") :]
+    assert body.count(picture) == 1 and bundle["text/plain"] not in body and "widget-view" not in body
 
 
 def test_a_slider_moves_text_and_picture_with_one_redraw(explorer, monkeypatch):

@@ -128,6 +128,7 @@ MASKS = {
     "full": [[[1, 1, 1], [1, 1, 1]]],
     "ragged": [[[1, 0, 0], [1, 1, 1]], [[1, 1, 0], [1, 0, 0]], [[1, 1, 1], [1, 1, 0]]],
     "with an empty response": [[[0, 0, 0], [1, 1, 1]], [[1, 1, 0], [1, 0, 0]]],
+    "one token": [[[0, 1], [0, 0]]],
     "empty": [[[0, 0], [0, 0]]],
 }
 all_masks = pytest.mark.parametrize("mask", [torch.tensor(mask) == 1 for mask in MASKS.values()], ids=MASKS)
@@ -145,7 +146,9 @@ def weight(mask, how, constant, batch, group, token):
 
 
 @all_masks
-@pytest.mark.parametrize("how, constant", [("sequence", None), ("token", None), ("constant", None), ("constant", 7.5)])
+@pytest.mark.parametrize(
+    "how, constant", [("sequence", None), ("token", None), ("constant", None), ("constant", 7.5), ("constant", 0.5)]
+)
 def test_token_weights_equal_their_definition(mask, how, constant):
     batch, group, token = (range(size) for size in mask.shape)
     listed = mask.tolist()

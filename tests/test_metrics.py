@@ -9,6 +9,7 @@ import torch
 from torch import tensor
 
 from minirl.metrics import CAUSES, clip_shares, describe_rollout, held_out_accuracy, stop_if_not_finite, token_mean
+from minirl.policy import SortingPolicy
 from minirl.rollout import Batch, Rollout, collect
 from minirl.sorting import SortingTask, exact_match, position_match
 
@@ -112,6 +113,13 @@ def test_every_number_is_a_float(policy, rollout):
     assert {type(value) for value in found.values()} == {float}
 
 
+def test_two_responses_have_a_spread(policy):
+    """Of rewards 1 and 3 the unbiased standard deviation is √2."""
+    pair = collect(policy, LengthTask(), Batch(tensor(PROMPTS[:1]), PROMPTS[:1]), 2)
+    pair = Rollout(**{**vars(pair), "rewards": tensor([[1.0, 3.0]])})
+    assert describe_rollout("epoch 1", pair, policy)["reward_std"] == pytest.approx(2**0.5)
+
+
 def test_a_single_response_has_no_spread(policy):
     single = collect(policy, LengthTask(), Batch(tensor(PROMPTS), PROMPTS), 1)
     assert describe_rollout("epoch 1", single, policy)["reward_std"] == 0
@@ -123,20 +131,26 @@ def test_a_token_mean_counts_only_what_the_mask_lets_through(rollout):
     assert token_mean(values, rollout) == pytest.approx(statistics.mean(inside))
 
 
+def test_a_single_token_is_its_own_mean(rollout):
+    mask = torch.zeros_like(rollout.mask)
+    mask[0, 0, 0] = True
+    assert token_mean(torch.full((4, 5, 3), 7.0), Rollout(**{**vars(rollout), "mask": mask})) == 7
+
+
 def test_a_rollout_without_tokens_has_a_mean_of_zero(policy, rollout):
     empty = Rollout(**{**vars(rollout), "mask": torch.zeros_like(rollout.mask)})
     assert token_mean(torch.ones(4, 5, 3), empty) == 0
 
 
 def test_clip_shares_count_tokens_whose_gradient_is_cut():
-    ratios = tensor([[[0.5, 1.0, 1.5], [0.5, 1.1, 9.0]], [[0.7, 0.9, 2.0], [0.1, 1.4, 1.6]]])
+    ratios = tensor([[[0.5, 1.25, 1.5], [0.5, 0.75, 9.0]], [[0.7, 0.9, 2.0], [0.1, 1.4, 1.6]]])
     mask = tensor([[[1, 1, 1], [1, 1, 0]], [[1, 1, 1], [1, 0, 0]]]) == 1
     deltas = tensor([[1.0, -1.0], [0.0, -2.0]])
     old = torch.full((2, 2, 3), -1.0)
     rollout = Rollout(torch.zeros(2, 2, dtype=torch.long), mask.long(), mask, deltas, old)
     found = clip_shares(old + ratios.log(), rollout, deltas, 0.2, 0.3)
-    # nine tokens count; pushed up and above 1.3: the 1.5; pushed down and below 0.8: the 0.5 of −1 and the 0.1 of −2
-    assert found == {"clip_high": pytest.approx(1 / 9), "clip_low": pytest.approx(2 / 9), "zero_signal_groups": 0.0}
+    # nine tokens count; pushed up and above 1.3: 1.5; pushed down and below 0.8: 0.5 and 0.75 by −1, and 0.1 by −2
+    assert found == {"clip_high": pytest.approx(1 / 9), "clip_low": pytest.approx(3 / 9), "zero_signal_groups": 0.0}
     wide = clip_shares(old + ratios.log(), rollout, deltas, 0.6, 0.6)
     assert wide == {"clip_high": 0.0, "clip_low": pytest.approx(1 / 9), "zero_signal_groups": 0.0}
 
@@ -153,14 +167,18 @@ def test_a_group_without_signal_has_only_zero_deltas(rollout):
 
 
 def test_held_out_accuracy_is_that_of_samples_and_of_greedy():
-    policy, task = oracle.sorting_policy(vocab_size=5, length=3), SortingTask(reward=position_match)
+    class Lenient(SortingTask):
+        def correct(self, batch, responses, mask):
+            return position_match(batch.prompts, responses) / 3
+
+    policy, task = oracle.sorting_policy(vocab_size=5, length=3), Lenient(reward=exact_match)
     prompts = task.test_prompts
     found = held_out_accuracy(policy, task, 7, seed=3)
     responses, _ = policy.sample(prompts, 7, torch.Generator().manual_seed(3))
     greedy, _ = policy.greedy(prompts)
     assert found == {
-        "held_out_exact": pytest.approx(exact_match(prompts, responses).mean().item()),
-        "held_out_greedy": pytest.approx(exact_match(prompts, greedy).mean().item()),
+        "held_out_exact": pytest.approx(position_match(prompts, responses).mean().item() / 3),
+        "held_out_greedy": pytest.approx(position_match(prompts, greedy).mean().item() / 3),
     }
 
 
@@ -204,3 +222,14 @@ def test_a_rollout_with_a_number_that_is_not_finite_is_refused(policy, rollout, 
     broken.view(-1)[7] = math.nan
     with pytest.raises(FloatingPointError, match=rf"^epoch 5: {name} is not finite; likely cause: "):
         describe_rollout("epoch 5", Rollout(**{**vars(rollout), name: broken}), policy)
+
+
+def test_the_share_of_cut_responses_is_told_by_policies_that_know_it():
+    class Cut(SortingPolicy):
+        def truncated(self, responses, mask):
+            return torch.arange(responses.shape[0] * responses.shape[1]).view(responses.shape[:2]) < 2
+
+    policy, task = Cut(seed=0), SortingTask()
+    rollout = collect(policy, task, task.sample(2), 4)
+    assert describe_rollout("here", rollout, policy)["truncated"] == 0.25
+    assert "truncated" not in describe_rollout("here", rollout, SortingPolicy(seed=0))

@@ -1,10 +1,13 @@
 """Masks, and what `collect` puts into a rollout."""
 
+from time import perf_counter
+
 import oracle
 import pytest
 import torch
 from torch import tensor
 
+from minirl.policy import SortingPolicy
 from minirl.rollout import Batch, Rollout, collect, response_mask
 from minirl.sorting import SortingTask
 
@@ -89,9 +92,11 @@ def test_without_a_reference_there_are_no_reference_log_probs(batch):
 
 
 def test_sampling_and_scoring_are_timed(batch):
+    start = perf_counter()
     rollout = collect(oracle.toy_policy(), LengthTask(), batch, 2)
     assert rollout.seconds_sampling > 0
     assert rollout.seconds_scoring > 0
+    assert rollout.seconds_sampling + rollout.seconds_scoring <= perf_counter() - start
 
 
 @pytest.mark.parametrize("size", [0, -2])
@@ -141,3 +146,13 @@ def test_shapes_are_checked_in_these_tests():
     Rollout(*arguments, torch.zeros(2, 3), torch.zeros(2, 3, 4))
     with pytest.raises(TypeError, match="rewards"):
         Rollout(*arguments, torch.zeros(2, 4), torch.zeros(2, 3, 4))
+
+
+def test_whole_number_rewards_become_floats():
+    class Counting(SortingTask):
+        def rewards(self, batch, responses, mask):
+            return super().rewards(batch, responses, mask).long()
+
+    task = Counting()
+    rollout = collect(SortingPolicy(seed=0), task, Batch(tensor([[1, 0, 2]]), tensor([[0, 1, 2]])), 4)
+    assert rollout.rewards.is_floating_point()

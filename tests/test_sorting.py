@@ -73,7 +73,7 @@ def test_all_prompts_are_listed_in_order(vocab_size, length):
     assert all_prompts(vocab_size, length).tolist() == expected
 
 
-@pytest.mark.parametrize("vocab_size, length", [(10, 7), (1001, 2), (2, 20), (0, 2), (3, 0)])
+@pytest.mark.parametrize("vocab_size, length", [(0, 2), (3, 0), (10, 7), (1001, 2), (2, 20)])
 def test_too_many_or_no_sequences_are_refused(vocab_size, length):
     message = rf"cannot list all sequences \({vocab_size} tokens, length {length}\): expected 1 to 1,000,000 of them"
     with pytest.raises(ValueError, match=message):
@@ -170,3 +170,9 @@ def test_the_task_pays_by_its_reward_and_judges_by_exact_match(reward):
     assert (task.rewards(batch, responses, mask) == reward(batch.prompts, responses)).all()
     assert (task.correct(batch, responses, mask) == exact_match(batch.prompts, responses)).all()
     assert task.correct(batch, responses, mask)[:, 1].all()
+
+
+@pytest.mark.parametrize("share, held_out", [(0.001, 1), (0.999, 124), (0.2, 25)])
+def test_a_share_leaves_something_on_both_sides(share, held_out):
+    task = sorting.SortingTask(held_out=share)
+    assert (len(task.test_prompts), len(task.train_prompts)) == (held_out, 125 - held_out)

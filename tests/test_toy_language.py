@@ -112,6 +112,14 @@ def test_an_end_token_outside_the_vocabulary_is_refused(end_token):
         AutoregressivePolicy(3, 2, end_token=end_token)
 
 
+@pytest.mark.parametrize("end_token", [0, 1, 2])
+def test_any_token_of_the_vocabulary_may_end_a_response(end_token):
+    policy = AutoregressivePolicy(3, 2, end_token, seed=0)
+    responses, mask = policy.sample(torch.tensor(PROMPTS), 50, torch.Generator().manual_seed(0))
+    assert ((responses == end_token).any(-1) | mask.all(-1)).all()
+    assert not mask.all()
+
+
 def test_the_same_seed_gives_the_same_policy():
     first, again, other = (AutoregressivePolicy(3, 2, 1, seed=s) for s in (0, 0, 1))
     assert (first.last == again.last).all()

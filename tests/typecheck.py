@@ -7,6 +7,6 @@ def check(function):
     """Beartype, with an int welcome where a float is asked for (PEP 484) and protocols left to duck typing."""
     hints = getattr(function, "__annotations__", {})
     for name, hint in hints.items():
-        if getattr(hint, "_is_protocol", False) and not getattr(hint, "_is_runtime_protocol", False):
+        if getattr(hint, "_is_protocol", False):
             hints[name] = object
     return beartype(function, conf=BeartypeConf(is_pep484_tower=True))

@@ -2,7 +2,7 @@
 
 import json
 
-from .tiny import tiny_qwen2
+from tiny import tiny_qwen2
 
 SPECIAL = ("<|pad|>", "<|end|>", "<unk>")
 WORDS = (*"0123456789", "####", "<think>", "</think>", "<answer>", "</answer>", "apples")

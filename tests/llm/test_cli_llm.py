@@ -18,7 +18,7 @@ from minirl.llm import evaluation
 from minirl.llm import runs as language
 from minirl.train import Config
 
-from .folder import save_data, save_model
+from folder import save_data, save_model
 
 QUICK = ["--task", "gsm8k", "--prompt", "question", "--max-new-tokens", "4", "--reward-lenient", "1"]
 QUICK += ["--batch-size", "6", "--group-size", "4", "--held-out-problems", "6", "--learning-rate", "1e-3"]

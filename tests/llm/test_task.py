@@ -9,7 +9,7 @@ from minirl.llm.task import CHECKS, LanguageTask, left_pad
 from minirl.llm.word_problems import generate
 from minirl.rollout import Batch
 
-from .folder import word_tokenizer
+from folder import word_tokenizer
 
 TOKENIZER = word_tokenizer()
 PROBLEMS = [Problem("1 2 apples", "", "3"), Problem("apples", "", "-7"), Problem("4 0 5 apples", "", "2.5")]

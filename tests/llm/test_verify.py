@@ -19,7 +19,7 @@ from minirl.llm.verify import (
     without_thinking,
 )
 
-from .verify_cases import CASES
+from verify_cases import CASES
 
 LETTERS = dict(zip("SLB", ("strict", "lenient", "boxed"), strict=True))
 
