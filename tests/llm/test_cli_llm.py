@@ -10,6 +10,7 @@ import time
 
 import pytest
 import torch
+from folder import save_data, save_model
 from safetensors.torch import load_file
 
 from minirl import checkpoint, jobs
@@ -17,8 +18,6 @@ from minirl.cli import main
 from minirl.llm import evaluation
 from minirl.llm import runs as language
 from minirl.train import Config
-
-from folder import save_data, save_model
 
 QUICK = ["--task", "gsm8k", "--prompt", "question", "--max-new-tokens", "4", "--reward-lenient", "1"]
 QUICK += ["--batch-size", "6", "--group-size", "4", "--held-out-problems", "6", "--learning-rate", "1e-3"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny import Tokens, ragged_prompts, tiny_gpt2, tiny_qwen2
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from minirl.llm.memory import (
@@ -24,8 +25,6 @@ from minirl.llm.memory import (
     smaller,
 )
 from minirl.llm.policy import LanguagePolicy
-
-from tiny import Tokens, ragged_prompts, tiny_gpt2, tiny_qwen2
 
 SHAPE = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 176}
 MEDIUM = {"hidden_size": 384, "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 1536}

@@ -2,14 +2,13 @@
 
 import pytest
 import torch
+from folder import word_tokenizer
 
 from minirl.llm.problem import Problem
 from minirl.llm.prompts import question, r1_zero, turn
 from minirl.llm.task import CHECKS, LanguageTask, left_pad
 from minirl.llm.word_problems import generate
 from minirl.rollout import Batch
-
-from folder import word_tokenizer
 
 TOKENIZER = word_tokenizer()
 PROBLEMS = [Problem("1 2 apples", "", "3"), Problem("apples", "", "-7"), Problem("4 0 5 apples", "", "2.5")]
