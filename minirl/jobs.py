@@ -52,14 +52,16 @@ def prepare(settings: dict) -> "Job":
     """The job that these settings describe, ready to start."""
     from minirl.train import Config
 
-    settings = dict(settings)
+    rest = dict(settings)
     try:
-        config = Config(**{field.name: settings.pop(field.name) for field in fields(Config)})
-        every = settings.pop("checkpoint_every")
-        kind = SortingJob if settings["task"] == "sorting" else LanguageJob
-        return kind(config, every, settings)
+        config = Config(**{field.name: rest.pop(field.name) for field in fields(Config)})
+        every = rest.pop("checkpoint_every")
+        if rest["task"] == "sorting":
+            return SortingJob(config, every, **{name: rest[name] for name in SORTING})
+        wanted = language.Settings(**rest)
     except (KeyError, TypeError) as error:
         raise ValueError(f"these are not the settings of a run: {error}") from error
+    return LanguageJob(config, every, wanted)
 
 
 class Watch:
@@ -124,19 +126,19 @@ class Job(Watch):
 class SortingJob(Job):
     """The lecture's toy, on one thread: its tensors are tiny, and threads would mostly wait for each other."""
 
-    def __init__(self, config, every: int, settings: dict):
+    def __init__(self, config, every: int, reward, vocab_size, length, held_out, dim, init_scale):
         import torch
 
         from minirl import SortingPolicy, SortingTask
         from minirl.sorting import REWARDS
 
         torch.set_num_threads(1)
-        if (reward := settings["reward"]) not in REWARDS:
+        if reward not in REWARDS:
             raise ValueError(f"reward={reward!r} is unknown; expected one of {', '.join(REWARDS)}")
-        size = settings["vocab_size"], settings["length"]
-        policy = SortingPolicy(*size, settings["dim"], settings["init_scale"], seed=config.seed)
-        task = SortingTask(REWARDS[reward], *size, settings["held_out"])
-        super().__init__(config, every, policy, task, settings)
+        policy = SortingPolicy(vocab_size, length, dim, init_scale, seed=config.seed)
+        task = SortingTask(REWARDS[reward], vocab_size, length, held_out)
+        made_of = dict(zip(SORTING, (reward, vocab_size, length, held_out, dim, init_scale), strict=True))
+        super().__init__(config, every, policy, task, {"task": "sorting", **made_of})
 
     def start(self) -> Iterator[dict]:
         """With the first epoch behind it, so that settings which do not fit together are known by now."""
@@ -149,8 +151,7 @@ class LanguageJob(Job):
 
     packages = language.PACKAGES
 
-    def __init__(self, config, every: int, settings: dict):
-        wanted = language.Settings(**settings)
+    def __init__(self, config, every: int, wanted: language.Settings):
         (policy, task, wanted), self.said = language.plainly(language.build, wanted, config)
         self.told: set[str] = set()
         super().__init__(config, every, policy, task, asdict(wanted))
