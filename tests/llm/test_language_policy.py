@@ -2,13 +2,12 @@
 
 import pytest
 import torch
+from tiny import Tokens, ragged_prompts, tiny_gpt2, tiny_qwen2
 
 from minirl import deltas, exact
 from minirl.llm.policy import LanguagePolicy, packed, truncate
 from minirl.losses import LOSSES, naive, token_weights
 from minirl.rollout import Batch, collect, response_mask
-
-from tiny import Tokens, ragged_prompts, tiny_gpt2, tiny_qwen2
 
 MODELS = {"qwen2": tiny_qwen2, "gpt2": tiny_gpt2}
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}  # Qwen2 normalises in float32, whatever its weights are

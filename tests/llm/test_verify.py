@@ -7,6 +7,7 @@ import time
 from fractions import Fraction
 
 import pytest
+from verify_cases import CASES
 
 from minirl.llm.verify import (
     LONGEST_ENDING,
@@ -18,8 +19,6 @@ from minirl.llm.verify import (
     is_correct,
     without_thinking,
 )
-
-from verify_cases import CASES
 
 LETTERS = dict(zip("SLB", ("strict", "lenient", "boxed"), strict=True))
 
