@@ -51,25 +51,25 @@ class Workload:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of each part. Sampling (cache, its logits) and updating (from half copies on) take turns."""
+    """Bytes of each part: what is always there, then what comes and goes, as the run samples, scores and updates."""
 
     weights: int
     gradients: int
     optimizer: int
     reference: int
+    half_copies: int
     kv_cache: int
     sampling_logits: int
-    half_copies: int
+    scoring: int
     activations: int
-    scoring_logits: int
+    update_logits: int
 
     @property
     def peak(self) -> int:
-        """What is always there, the larger of the two phases, and an eighth for gaps."""
-        always = self.weights + self.gradients + self.optimizer + self.reference
-        sampling = self.kv_cache + self.sampling_logits
-        updating = self.half_copies + self.activations + self.scoring_logits
-        return (always + max(sampling, updating)) * 9 // 8
+        """What is always there, the largest of the three phases, and an eighth for gaps."""
+        always = self.weights + self.gradients + self.optimizer + self.reference + self.half_copies
+        sampling, updating = self.kv_cache + self.sampling_logits, self.activations + self.update_logits
+        return (always + max(sampling, self.scoring, updating)) * 9 // 8
 
     def table(self) -> str:
         """One line a part, in GiB."""
@@ -116,35 +116,48 @@ def activation_bytes(config, work: Workload) -> int:
     return work.micro_rows * length * (layers * 4 * hidden + rest) + work.pass_rows * length * a_layer
 
 
-def scoring_bytes(config, work: Workload) -> int:
-    """Logits, the same over the temperature, and their log-softmax, for a chunk; a small one is kept until the end."""
-    in_a_pass = work.pass_rows * work.new_tokens * config.vocab_size
-    if in_a_pass > work.logits_per_chunk:
-        return 4 * 3 * work.logits_per_chunk
+def logits_bytes(config, work: Workload, rows: int, kept: bool) -> int:
+    """Logits, the same over the temperature, and their log-softmax, for a chunk of a pass over `rows`.
+
+    Where a pass is one chunk, the log-softmax of every pass is `kept` for the backward pass.
+    """
+    in_a_pass = rows * work.new_tokens * config.vocab_size
+    if not kept or in_a_pass > work.logits_per_chunk:
+        return 4 * 3 * min(in_a_pass, work.logits_per_chunk)
     return 4 * (work.micro_rows * work.new_tokens * config.vocab_size + 2 * in_a_pass)
 
 
+def scoring_bytes(config, work: Workload) -> int:
+    """A pass that takes no gradient: a chunk of logits, and one layer's feed-forward and hidden states."""
+    _, hidden, _, _, inner = shape(config)
+    rows = min(work.batch_size * work.group_size, work.rows_per_pass)
+    tokens = rows * (work.prompt_tokens + work.new_tokens)
+    return tokens * (3 * inner + 4 * hidden) * (2 if work.bfloat16 else 4) + logits_bytes(config, work, rows, False)
+
+
 def cache_bytes(config, work: Workload) -> int:
-    """Keys and values of all rows, and those of one layer again while they grow and are spread over the queries."""
+    """Keys and values of all rows; those of one layer again, spread over its queries, and one more while it grows."""
     layers, _, queries, keys, _ = shape(config)
-    numbers = work.sampled_rows * (work.prompt_tokens + work.new_tokens) * 2 * ((layers + 1) * keys + queries)
+    spread = 2 * queries if queries != keys else 0
+    numbers = work.sampled_rows * (work.prompt_tokens + work.new_tokens) * (2 * layers * keys + spread + keys)
     return numbers * (2 if work.bfloat16 else 4)
 
 
 def estimate(config, work: Workload) -> Memory:
     """Memory of one run with Adam on the model that `config` describes."""
     count = parameter_count(config)
-    passes = 1 if work.checkpointing else -(-work.micro_rows // work.rows_per_pass)
+    passes = 1 if work.checkpointing or not work.training else -(-work.micro_rows // work.rows_per_pass)
     return Memory(
         weights=4 * count,
         gradients=4 * count * work.training,
         optimizer=8 * count * work.training,
         reference=4 * count * work.reference,
+        half_copies=2 * count * passes * work.bfloat16,
         kv_cache=cache_bytes(config, work),
         sampling_logits=20 * work.sampled_rows * config.vocab_size,  # float32, and float64 twice to draw from
-        half_copies=2 * count * passes * work.bfloat16,
+        scoring=scoring_bytes(config, work) * work.training,
         activations=activation_bytes(config, work) * work.training,
-        scoring_logits=scoring_bytes(config, work) * work.training,
+        update_logits=logits_bytes(config, work, work.pass_rows, True) * work.training,
     )
 
 

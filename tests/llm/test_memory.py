@@ -96,6 +96,7 @@ def test_the_0_5b_model_has_its_published_size():
 PEAKS = {
     "plain": Workload(8, 4, 24, 40),
     "checkpointing": Workload(8, 4, 24, 40, checkpointing=True),
+    "reference, one prompt at a time": Workload(8, 4, 24, 40, micro_batch_size=1, reference=True),
 }
 
 
@@ -150,7 +151,7 @@ def test_every_change_that_is_offered_saves_memory_or_comes_with_one_that_does()
 def test_an_evaluation_keeps_no_gradients():
     config, work = Qwen2Config(**MEDIUM), Workload(8, 4, 50, 50, training=False)
     memory = estimate(config, work)
-    assert (memory.gradients, memory.optimizer, memory.activations, memory.scoring_logits) == (0, 0, 0, 0)
+    assert (memory.gradients, memory.optimizer, memory.activations, memory.update_logits) == (0, 0, 0, 0)
     assert [words for words, _ in smaller(work)] == ["batch_size=4", "batch_size=2", "batch_size=1"]
 
 
