@@ -83,7 +83,8 @@ def draw(runs: Runs, path: Path) -> Path:
     learning_curves(runs, "reward_mean", "mean reward, training prompts (of 3)", left)
     learning_curves(runs, "held_out_exact", "share of held-out prompts sorted", right).set(ylim=(0, 1.02))
     left.get_legend().remove()
-    for line, handle in zip(right.lines, right.get_legend().get_lines(), strict=True):
+    legend = right.legend(loc="lower right", ncols=2, fontsize="small")
+    for line, handle in zip(right.lines, legend.get_lines(), strict=True):
         if line.get_label() == "leave_one_out":  # a multiple of centered, and Adam does not feel the factor
             plt.setp([line, handle], linestyle="--")
     figure.savefig(path, dpi=150)

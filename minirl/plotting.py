@@ -354,3 +354,37 @@ def time_scales(epochs: int, inner_steps: int, reference_every: int, ax=None):
     ax.set(xlim=(0, steps), ylim=(2.5, -0.5), xlabel="gradient step", xticks=range(0, steps + 1, inner_steps))
     ax.grid(visible=False)
     return ax
+
+
+def sorting_model(policy, ax=None):
+    """The sorting policy from prompt to logits: its weights as boxes, and above them what flows, with its size."""
+    ax = ax or plt.subplots(figsize=(7, 3))[1]
+    (vocab, dim), places = policy.embedding.shape, range(1, policy.length + 1)
+    columns = {  # x: (colour, a name for each row); the sum has one row
+        0.0: (SKY, [f"token $x_{s}$" for s in places]),
+        1.5: (ORANGE, [f"$C_{s}$\n{dim} × {dim}" for s in places]),
+        2.8: (YELLOW, ["sum"]),
+        4.1: (BLUE, [f"$D_{t}$\n{dim} × {dim}" for t in places]),
+        5.6: (GREEN, [f"logits of\nplace {t}" for t in places]),
+    }
+    flows = f"look up in E\n{vocab} × {dim}", f"{dim} numbers", f"{dim} numbers", f"compare with E\n{dim} → {vocab}"
+    connect_columns(ax, columns)
+    for (left, right), flow in zip(itertools.pairwise(columns), flows, strict=True):
+        ax.text((left + right) / 2, 0.35, flow, ha="center", va="center", fontsize=9)
+    ax.set(xlim=(-0.5, 6.1), ylim=(policy.length + 0.5, 0))
+    ax.set_axis_off()
+    return ax
+
+
+def connect_columns(ax, columns: dict) -> None:
+    """Boxes in columns, and arrows between them: along each row, or from and to the middle where a column has one."""
+    most = max(len(names) for _, names in columns.values())
+    rows = {x: range(1, most + 1) if len(names) == most else [(1 + most) / 2] for x, (_, names) in columns.items()}
+    for x, (color, names) in columns.items():
+        box = {"boxstyle": "round,pad=0.35", "fc": (color, 0.35), "ec": color}
+        for y, name in zip(rows[x], names, strict=True):
+            ax.text(x, y, name, ha="center", va="center", fontsize=9.5, bbox=box)
+    for left, right in itertools.pairwise(columns):
+        for row in range(most):
+            ends = [(x + side, rows[x][row % len(rows[x])]) for x, side in ((right, -0.4), (left, 0.4))]
+            ax.annotate("", *ends, arrowprops={"arrowstyle": "->", "color": "grey"})
