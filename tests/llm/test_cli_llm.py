@@ -157,6 +157,22 @@ def test_language_options_are_refused_for_sorting(minirl):
     assert code == 2 and "--prompt does not go with the task sorting" in said(err)[0]
 
 
+def test_one_file_would_train_on_the_test(minirl, folders, tmp_path):
+    code, _, err = minirl("train", *QUICK, data=folders[1] / "test.jsonl")
+    assert code == 2 and "is one file; training needs a folder with train.jsonl and test.jsonl" in said(err)[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_called_pocket_is_not_mistaken_for_the_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pocket").mkdir()
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setenv("MINIRL_GSM8K", "mine")
+    assert language.resolved(language.Settings("word-problems"), True).model == "pocket"
+    settings = language.resolved(language.Settings("gsm8k", model="mine"), True)
+    assert settings.model == settings.data == str(tmp_path / "mine")
+
+
 def test_a_run_that_will_not_fit_is_refused_with_the_numbers(minirl, tmp_path, monkeypatch):
     monkeypatch.setattr("minirl.llm.memory.available", lambda device: 300_000)
     code, _, err = minirl("train", *QUICK)
