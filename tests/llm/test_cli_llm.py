@@ -400,6 +400,11 @@ def test_greedy_alone(minirl, tmp_path):
     assert len(records(tmp_path / "evals" / "gsm8k-model")) == 7
 
 
+def test_draws_are_those_asked_for_or_powers_of_four_and_all():
+    assert evaluation.parse_ks("8, 2,8", 8) == [2, 8]
+    assert [evaluation.parse_ks(None, samples) for samples in (0, 1, 4, 8)] == [[], [1], [1, 4], [1, 4, 8]]
+
+
 EVAL_MISTAKES = {
     "a k beyond the samples": (["--k", "1,4"], "each k must lie between 1 and samples, here 3"),
     "a k of words": (["--k", "all"], "k is a list of whole numbers"),
