@@ -167,7 +167,7 @@ def evaluate(
     run: Annotated[Path | None, Option(help="Evaluate the newest checkpoint of this run, with its settings.")] = None,
     samples: Annotated[int, Option(min=0, help="Sampled responses to each problem; 0: greedy only.")] = 16,
     k: Annotated[
-        str | None, Option(metavar="LIST", help="Draws of pass@k and maj@k.", show_default="1,4,16,64,… up to samples")
+        str | None, Option(metavar="LIST", help="Draws of pass@k and maj@k.", show_default="1,4,16,… and samples")
     ] = None,
     problems: Annotated[
         int | None, Option(min=1, help="Only the first problems of the test split.", show_default="all; 200 stories")

@@ -90,9 +90,9 @@ def judge_style(task) -> str:
 
 
 def parse_ks(text: str | None, samples: int) -> list[int]:
-    """The numbers of draws in "1,4,16", or powers of 4 up to `samples`; ValueError for what cannot be drawn."""
+    """The numbers of draws in "1,4,16"; None: powers of 4 below `samples`, and all. ValueError for what cannot be."""
     if text is None:
-        return [4**power for power in range(20) if 4**power <= samples]
+        return [4**power for power in range(20) if 4**power < samples] + [samples] * (samples > 0)
     try:
         ks = sorted({int(part) for part in text.split(",")})
     except ValueError:

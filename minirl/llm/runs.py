@@ -3,6 +3,7 @@
 Nothing here imports torch or transformers before a run is built, so that the command line answers at once.
 """
 
+import os
 import re
 import warnings
 from dataclasses import dataclass, fields, replace
@@ -31,7 +32,7 @@ class Settings:
 
     task: str
     model: str = "pocket"  # which one: pocket, pocket-clean, a folder with safetensors, or a name on the hub
-    data: str | None = None  # for gsm8k: the folder with train.jsonl and test.jsonl; none: ask the Hugging Face hub
+    data: str | None = None  # for gsm8k: the folder with train.jsonl and test.jsonl; none: MINIRL_GSM8K, or ask the hub
     steps: str = "1-4"  # for word-problems: the fewest and the most steps of a problem
     prompt: str | None = None  # one of r1-zero, chat, boxed, turn, question; none: turn, or for gsm8k chat
     max_new_tokens: int | None = None  # length at which a response is cut; none: 128 for word-problems, 512 for gsm8k
@@ -67,15 +68,22 @@ def resolved(settings: Settings, has_template: bool) -> Settings:
     weights = {f"reward_{check}": getattr(settings, f"reward_{check}") for check in CHECKS}
     if all(weight is None for weight in weights.values()):
         weights |= {"reward_boxed": 1.0} if prompt == "boxed" else {"reward_strict": 1.0, "reward_format": 0.2}
-    paths = {name: getattr(settings, name) for name in ("model", "data")}
+    data = settings.data or (os.environ.get("MINIRL_GSM8K") if settings.task == "gsm8k" else None)
     return replace(
         settings,
         prompt=prompt,
         max_new_tokens=settings.max_new_tokens or NEW_TOKENS[settings.task],
         judge=settings.judge or ("boxed" if prompt == "boxed" else "strict"),
+        model=settings.model if settings.model in SMALL else from_anywhere(settings.model),
+        data=data and from_anywhere(data),
         **{name: weight or 0.0 for name, weight in weights.items()},
-        **{name: str(Path(path).resolve()) if path and Path(path).exists() else path for name, path in paths.items()},
     )
+
+
+def from_anywhere(name: str) -> str:
+    """The whole path of what lies here, and any other name as it is."""
+    path = Path(name).expanduser()
+    return str(path.resolve()) if path.exists() else name
 
 
 def weights(settings: Settings) -> dict[str, float]:
@@ -130,6 +138,8 @@ def build(settings: Settings, config):
     DELTAS[config.delta](torch.zeros(1, config.group_size))  # refuses a group of one now, not after the first epoch
     model, tokenizer = peek(settings.model)
     settings = resolved(settings, bool(tokenizer.chat_template))
+    if settings.data and Path(settings.data).is_file():
+        raise ValueError(f"{settings.data} is one file; training needs a folder with train.jsonl and test.jsonl")
     task = LanguageTask(
         tokenizer,
         problems(settings, "train"),
@@ -214,6 +224,9 @@ def plainly(work, *arguments):
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UserWarning)
         result = work(*arguments)
+    for each in raised:
+        if each.category is not UserWarning:
+            warnings.showwarning(each.message, each.category, each.filename, each.lineno)
     return result, [str(each.message) for each in raised if each.category is UserWarning]
 
 

@@ -81,9 +81,12 @@ class LanguageTask:
         """The responses in words, [batch][group]: only what is inside the mask, without end tokens."""
         pairs = zip(responses.flatten(0, 1).cpu(), mask.flatten(0, 1).cpu(), strict=True)
         rows = [row[inside].tolist() for row, inside in pairs]
-        decoded = self.tokenizer.batch_decode(rows, skip_special_tokens=True)
+        silent = {token for token, how in self.tokenizer.added_tokens_decoder.items() if how.special}
+        spoken = [row for row in rows if not silent.issuperset(row)]  # some tokenizers cannot decode nothing
+        decoded = iter(self.tokenizer.batch_decode(spoken, skip_special_tokens=True))
+        texts = ["" if silent.issuperset(row) else next(decoded) for row in rows]
         group = responses.shape[1]
-        return [decoded[start : start + group] for start in range(0, len(decoded), group)]
+        return [texts[start : start + group] for start in range(0, len(texts), group)]
 
     def checks(self, names: Iterable[str], batch: Batch, responses: Responses, mask: Mask) -> dict[str, PerResponse]:
         """1 where a response passes the check, else 0, for each name; every response is decoded once."""

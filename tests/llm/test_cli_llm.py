@@ -157,6 +157,22 @@ def test_language_options_are_refused_for_sorting(minirl):
     assert code == 2 and "--prompt does not go with the task sorting" in said(err)[0]
 
 
+def test_one_file_would_train_on_the_test(minirl, folders, tmp_path):
+    code, _, err = minirl("train", *QUICK, data=folders[1] / "test.jsonl")
+    assert code == 2 and "is one file; training needs a folder with train.jsonl and test.jsonl" in said(err)[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_called_pocket_is_not_mistaken_for_the_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pocket").mkdir()
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setenv("MINIRL_GSM8K", "mine")
+    assert language.resolved(language.Settings("word-problems"), True).model == "pocket"
+    settings = language.resolved(language.Settings("gsm8k", model="mine"), True)
+    assert settings.model == settings.data == str(tmp_path / "mine")
+
+
 def test_a_run_that_will_not_fit_is_refused_with_the_numbers(minirl, tmp_path, monkeypatch):
     monkeypatch.setattr("minirl.llm.memory.available", lambda device: 300_000)
     code, _, err = minirl("train", *QUICK)
@@ -382,6 +398,11 @@ def test_greedy_alone(minirl, tmp_path):
     code, out, _ = minirl("eval", *EVAL, "--samples", 0, "--problems", 7)
     assert code == 0 and "pass@" not in out
     assert len(records(tmp_path / "evals" / "gsm8k-model")) == 7
+
+
+def test_draws_are_those_asked_for_or_powers_of_four_and_all():
+    assert evaluation.parse_ks("8, 2,8", 8) == [2, 8]
+    assert [evaluation.parse_ks(None, samples) for samples in (0, 1, 4, 8)] == [[], [1], [1, 4], [1, 4, 8]]
 
 
 EVAL_MISTAKES = {

@@ -4,6 +4,7 @@ import pytest
 import torch
 from folder import word_tokenizer
 
+from minirl.llm.pocket.tokenizer import build_tokenizer
 from minirl.llm.problem import Problem
 from minirl.llm.prompts import question, r1_zero, turn
 from minirl.llm.task import CHECKS, LanguageTask, left_pad
@@ -79,6 +80,17 @@ def test_only_what_is_inside_the_mask_is_read():
     responses[0, 0, -1] = TOKENIZER.convert_tokens_to_ids("7")
     assert task().texts(responses, mask) == [["#### 3"], ["1 #### 4"]]
     assert task().texts(responses, torch.zeros_like(mask)) == [[""], [""]]
+
+
+def test_an_empty_response_is_an_empty_text():
+    """The pocket model's tokenizer cannot decode an end token alone."""
+    tokenizer = build_tokenizer()
+    end, word = tokenizer.eos_token_id, tokenizer("apples")["input_ids"][0]
+    responses, mask = torch.tensor([[[end, end], [word, end], [end, end]]]), torch.tensor([[[True, False]] * 3])
+    mask[0, 1] = True
+    graded = LanguageTask(tokenizer, PROBLEMS, PROBLEMS, question)
+    assert graded.texts(responses, mask) == [["", "apples", ""]]
+    assert graded.texts(responses, torch.zeros_like(mask)) == [["", "", ""]]
 
 
 def test_responses_stay_in_their_groups():
