@@ -388,3 +388,26 @@ def connect_columns(ax, columns: dict) -> None:
         for row in range(most):
             ends = [(x + side, rows[x][row % len(rows[x])]) for x, side in ((right, -0.4), (left, 0.4))]
             ax.annotate("", *ends, arrowprops={"arrowstyle": "->", "color": "grey"})
+
+
+def token_strip(words: list[str], values: list[float], notes: Collection = (), per_line=12, cmap="Blues", ax=None):
+    """Tokens as boxes, `per_line` in a line, shaded by `values` from 0 to 1; nan is left white, and "" is grey padding.
+
+    `notes`, one a token, stand below the boxes in small print.
+    """
+    lines = -(-len(words) // per_line)
+    if ax is None:
+        margins = {"left": 0.01, "right": 0.99, "bottom": 0.01, "top": 0.99}
+        ax = plt.subplots(figsize=(7, 0.55 * lines + 0.1), layout="none", gridspec_kw=margins)[1]
+    for index, (word, value) in enumerate(zip(words, values, strict=True)):
+        row, column = divmod(index, per_line)
+        fill = "lightgrey" if not word else "white" if math.isnan(value) else plt.get_cmap(cmap)(0.75 * value)
+        ax.barh(row, 0.96, height=0.55, left=column, color=fill, edgecolor="grey", linewidth=0.6)
+        size = min(9.5, 750 / per_line / max(len(word), 1))  # so that the longest word fits into its box
+        ax.text(column + 0.48, row, word, ha="center", va="center", fontsize=size, parse_math=False)
+    for index, text in enumerate(notes):
+        row, column = divmod(index, per_line)
+        ax.text(column + 0.48, row + 0.42, text, ha="center", va="center", fontsize=8, color="dimgrey")
+    ax.set(xlim=(-0.02, per_line), ylim=(lines - 0.4, -0.4))
+    ax.set_axis_off()
+    return ax

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from matplotlib import pyplot as plt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from torch.testing import assert_close
 
@@ -189,3 +191,24 @@ def test_course_map_names_every_notebook_and_fills_in_those_that_are_ready():
 def test_limits_round_up_and_stay(size):
     assert size <= plotting.round_up(size) * (1 + 1e-9) <= 1.55 * size
     assert plotting.round_up(plotting.round_up(size)) == pytest.approx(plotting.round_up(size))
+
+
+def test_token_strip_shades_by_value_leaves_prompts_white_and_greys_padding():
+    figure = Figure((7, 1.2))
+    ax = figure.add_axes((0, 0, 1, 1))
+    words, values = ["", "so", "6", "</answer>", "$"], [0.5, float("nan"), 0.0, 1.0, 0.5]
+    plotting.token_strip(words, values, range(5), per_line=3, ax=ax)
+    red = [box.get_facecolor()[0] for box in ax.patches]
+    assert ax.patches[0].get_facecolor() == to_rgba("lightgrey") and ax.patches[1].get_facecolor() == to_rgba("white")
+    assert red[3] < red[4] < red[2], "the likelier, the bluer"
+    assert [(box.get_x(), round(box.get_y() + box.get_height() / 2)) for box in ax.patches[2:4]] == [(2, 0), (0, 1)]
+    pixels(figure)
+    assert [text.get_text() for text in ax.texts] == [*words, "0", "1", "2", "3", "4"]
+    for box, text in zip(ax.patches, ax.texts, strict=False):
+        assert text.get_window_extent().width <= box.get_window_extent().width + 1
+
+
+def test_token_strip_makes_a_figure_of_its_own_with_a_line_for_every_few_words():
+    short, long = (plotting.token_strip(["6"] * count, [0.5] * count, per_line=4).figure for count in (4, 13))
+    assert short.get_size_inches()[1] < long.get_size_inches()[1]
+    plt.close("all")
