@@ -1,6 +1,7 @@
 """The notebooks as files: readable, executed, short-celled, and together covering what they say they cover."""
 
 import base64
+import re
 import statistics
 from collections import Counter
 
@@ -93,5 +94,11 @@ def test_every_system_of_lecture_17_is_run():
     assert [f"L17.{row}" for row in range(1, 22) if not found[f"L17.{row}"]] == []
 
 
-def test_the_notebooks_are_numbered_without_a_gap():
-    assert [path.stem[:2] for path in PATHS] == [f"{number:02}" for number in range(len(PATHS))]
+def test_the_notebooks_are_numbered_in_order_and_the_readme_says_which_are_here():
+    """A number belongs to one notebook; the README's course table links those that are here, in order, and no other."""
+    readme = (NOTEBOOKS.parent / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| (?:\[)?(\d\d) .*?(?:\(notebooks/(.+?)\))? \|.*\| (here|planned) \|$", readme, re.MULTILINE)
+    assert [number for number, *_ in rows] == [f"{number:02}" for number in range(len(rows))]
+    assert [link for _, link, state in rows if state == "here"] == [path.name for path in PATHS]
+    assert [link for _, link, state in rows if state == "planned"] == [""] * (len(rows) - len(PATHS))
+    assert all(link[:2] == number for number, link, _ in rows if link)
