@@ -1,27 +1,32 @@
-"""minirl: reinforcement learning for language models, from a two-state bandit to Qwen, in code to read in an hour."""
+"""minirl: reinforcement learning for language models, from a two-state bandit to Qwen, in code to read in an hour.
 
-from minirl import deltas, exact, kl, losses, metrics, policy, rollout, sorting, train
-from minirl.policy import SortingPolicy
-from minirl.rollout import Batch, Rollout, collect
-from minirl.sorting import SortingTask
-from minirl.train import Config, State
+Names are imported when they are first used, so that the command line answers before torch is there.
+"""
+
+from importlib import import_module
 
 __version__ = "0.1.0"
-__all__ = [
-    "Batch",
-    "Config",
-    "Rollout",
-    "SortingPolicy",
-    "SortingTask",
-    "State",
-    "collect",
-    "deltas",
-    "exact",
-    "kl",
-    "losses",
-    "metrics",
-    "policy",
-    "rollout",
-    "sorting",
-    "train",
-]
+
+_MODULES = ("deltas", "exact", "kl", "losses", "metrics", "policy", "rollout", "sorting", "train")
+_HOMES = {
+    "Batch": "rollout",
+    "Config": "train",
+    "Rollout": "rollout",
+    "SortingPolicy": "policy",
+    "SortingTask": "sorting",
+    "State": "train",
+    "collect": "rollout",
+}
+__all__ = [*_HOMES, *_MODULES]
+
+
+def __getattr__(name: str):
+    if name in _MODULES:
+        return import_module(f"minirl.{name}")
+    if name in _HOMES:
+        return getattr(import_module(f"minirl.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'minirl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -9,7 +9,6 @@ from dataclasses import asdict, fields
 from itertools import chain
 from pathlib import Path
 
-from minirl.llm import evaluation
 from minirl.llm import runs as language
 from minirl.runs import PACKAGES, Refused, create, versions, write
 from minirl.runs import settings as saved_settings
@@ -171,6 +170,8 @@ class Evaluation:
     """A model or a run's newest checkpoint on test problems, in a folder that grows and can be gone on with."""
 
     def __init__(self, options: dict, given: set[str]):
+        from minirl.llm import evaluation
+
         run = options["run"]
         self.ks = evaluation.parse_ks(options["k"], options["samples"])
         wanted = language.evaluated(options, given, saved_settings(run) if run else {})
@@ -186,6 +187,8 @@ class Evaluation:
 
     def records(self) -> Iterator[dict]:
         """A record a problem, of the folder's first; another evaluation's folder is refused."""
+        from minirl.llm import evaluation
+
         if not self.folder.exists():
             create(self.folder, self.settings, language.PACKAGES)
         elif saved_settings(self.folder) != self.settings:
@@ -195,6 +198,8 @@ class Evaluation:
 
     def report(self, records: list[dict]) -> str:
         """Write eval.json, and say what is in it."""
+        from minirl.llm import evaluation
+
         found = evaluation.summary(records, self.ks, self.task.judge)
         content = {"settings": self.settings, "versions": versions(language.PACKAGES), **found}
         write(self.folder / "eval.json", json.dumps(content, indent=2) + "\n")

@@ -1,6 +1,7 @@
 """Log-probs and deltas → losses per token, and the weights that add them up: loss = (per_token * weights).sum()."""
 
-from minirl.rollout import Mask, PerResponse, PerToken
+from minirl.kl import KL
+from minirl.rollout import Mask, PerResponse, PerToken, Rollout
 
 
 def naive(log_probs: PerToken, deltas: PerResponse) -> PerToken:
@@ -33,6 +34,17 @@ def clipped(
 
 
 LOSSES = {"naive": naive, "unclipped": unclipped, "clipped": clipped}
+
+
+def token_losses(log_probs: PerToken, rollout: Rollout, deltas: PerResponse, config) -> PerToken:
+    """The configured policy loss of each token, plus β·KL where the KL belongs to the loss."""
+    old, clip = rollout.old_log_probs, (config.clip_low, config.clip_high)
+    arguments = {"naive": (deltas,), "unclipped": (old, deltas), "clipped": (old, deltas, *clip)}
+    losses = LOSSES[config.loss](log_probs, *arguments[config.loss])
+    if config.beta and config.kl_in == "loss":
+        losses = losses + config.beta * KL[config.kl](log_probs, rollout.ref_log_probs)
+    return losses
+
 
 AGGREGATIONS = {  # the divisor of each token's loss, from the mask [batch group token] and `constant`
     "sequence": lambda mask, constant: mask.sum(-1, keepdim=True).clamp(min=1) * float(mask.shape[0] * mask.shape[1]),

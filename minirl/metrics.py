@@ -8,6 +8,7 @@ from minirl.losses import probability_ratio
 from minirl.rollout import PerResponse, PerToken, Rollout, Task
 
 CAUSES = {
+    "logits": "the weights have grown too large to multiply; lower learning_rate",
     "rewards": "the task's reward function returned it",
     "old_log_probs": "a sampled token has probability 0 under the policy",
     "ref_log_probs": "the reference gives a sampled token probability 0; use one with full support",
@@ -44,9 +45,8 @@ def describe_rollout(where: str, rollout: Rollout, policy) -> dict[str, float]:
         metrics |= {"kl_k1": token_mean(k1(old, ref), rollout), "kl_k3": token_mean(k3(old, ref), rollout)}
     if hasattr(policy, "truncated"):
         metrics["truncated"] = policy.truncated(rollout.responses, rollout.mask).float().mean().item()
-    if hasattr(policy, "entropy"):
-        with torch.no_grad():
-            metrics["entropy"] = token_mean(policy.entropy(rollout.prompts, rollout.responses, rollout.mask), rollout)
+    if rollout.entropy is not None:
+        metrics["entropy"] = token_mean(rollout.entropy, rollout)
     return metrics
 
 

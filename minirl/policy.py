@@ -7,30 +7,35 @@ from einops import einsum, rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from minirl.metrics import stop_if_not_finite
 from minirl.rollout import Mask, PerToken, Prompts, Responses
 
 
 class Policy(Protocol):
-    """π(response | prompt), an nn.Module. Scores are 0 where `mask` is False. `greedy` and `entropy` are optional."""
+    """π(response | prompt), an nn.Module. Scores are 0 where `mask` is False. `greedy` and `score` are optional."""
 
     def sample(self, prompts: Prompts, group_size: int, generator=None) -> tuple[Responses, Mask]: ...
     def greedy(self, prompts: Prompts) -> tuple[Responses, Mask]: ...
     def log_probs(self, prompts: Prompts, responses: Responses, mask: Mask) -> PerToken: ...
-    def entropy(self, prompts: Prompts, responses: Responses, mask: Mask) -> PerToken: ...
+    def score(self, prompts: Prompts, responses: Responses, mask: Mask) -> tuple[PerToken, PerToken]: ...
 
 
 class ScoredByLogits(nn.Module):
-    """Scores, in nats, for a policy that has `logits(prompts, responses) -> Float[batch, group, token, vocab]`."""
+    """Scores, in nats, for a policy that has `logits(prompts, responses) -> Float[batch, group or 1, token, vocab]`."""
 
     def log_probs(self, prompts: Prompts, responses: Responses, mask: Mask) -> PerToken:
         """log π(token): log softmax of the logits, gathered at the tokens that were sampled."""
-        log_p = self.logits(prompts, responses).log_softmax(-1)
+        log_p = self.logits(prompts, responses).log_softmax(-1).expand(-1, responses.shape[1], -1, -1)
         return log_p.gather(-1, responses[..., None]).squeeze(-1).masked_fill(~mask, 0)
 
     def entropy(self, prompts: Prompts, responses: Responses, mask: Mask) -> PerToken:
         """−Σ p log p over the whole vocabulary; the sampled −log p only estimates it."""
         probs = self.logits(prompts, responses).softmax(-1)
         return torch.special.entr(probs).sum(-1).masked_fill(~mask, 0)
+
+    def score(self, prompts: Prompts, responses: Responses, mask: Mask) -> tuple[PerToken, PerToken]:
+        """Log-probs and entropy, for which a large model needs no second pass."""
+        return self.log_probs(prompts, responses, mask), self.entropy(prompts, responses, mask)
 
 
 class SortingPolicy(ScoredByLogits):
@@ -57,13 +62,15 @@ class SortingPolicy(ScoredByLogits):
         decoded = einsum(encoded, self.decode, "batch i, target i j -> batch target j")
         return einsum(decoded, self.embedding, "batch target j, vocab j -> batch target vocab")
 
-    def logits(self, prompts: Prompts, responses: Responses) -> Float[Tensor, "batch group token vocab"]:
-        return self.position_logits(prompts)[:, None].expand(-1, responses.shape[1], -1, -1)
+    def logits(self, prompts: Prompts, responses: Responses) -> Float[Tensor, "batch 1 token vocab"]:
+        """The same for every response of a group, since no position looks at another."""
+        return self.position_logits(prompts)[:, None]
 
     @torch.no_grad()
     def sample(self, prompts: Prompts, group_size: int, generator=None) -> tuple[Responses, Mask]:
-        probs = rearrange(self.position_logits(prompts).softmax(-1), "batch token vocab -> (batch token) vocab")
-        drawn = torch.multinomial(probs, group_size, replacement=True, generator=generator)
+        logits = rearrange(self.position_logits(prompts), "batch token vocab -> (batch token) vocab")
+        stop_if_not_finite("sampling", "logits", logits)
+        drawn = torch.multinomial(logits.softmax(-1), group_size, replacement=True, generator=generator)
         responses = rearrange(drawn, "(batch token) group -> batch group token", batch=len(prompts))
         return responses, torch.ones_like(responses, dtype=torch.bool)
 

@@ -37,7 +37,8 @@ class Task(Protocol):
 class Rollout:
     """B prompts × G responses × T positions, and what was true of them when they were sampled.
 
-    `mask` is True up to and including the first end token. Log-probs are in nats, 0 outside the mask, without a graph.
+    `mask` is True up to and including the first end token. Log-probs and entropy are in nats, 0 outside the mask,
+    without a graph. `entropy` is None for a policy that cannot `score`.
     """
 
     prompts: Prompts
@@ -46,6 +47,7 @@ class Rollout:
     rewards: PerResponse
     old_log_probs: PerToken
     ref_log_probs: PerToken | None = None
+    entropy: PerToken | None = None
     seconds_sampling: float = 0.0
     seconds_scoring: float = 0.0
 
@@ -72,6 +74,7 @@ def collect(policy, task: Task, batch: Batch, group_size: int, *, generator=None
     responses, mask = policy.sample(batch.prompts, group_size, generator)
     sampled = perf_counter()
     rewards = 1.0 * task.rewards(batch, responses, mask)
-    old = policy.log_probs(batch.prompts, responses, mask)
-    ref = None if reference is None else reference.log_probs(batch.prompts, responses, mask)
-    return Rollout(batch.prompts, responses, mask, rewards, old, ref, sampled - start, perf_counter() - sampled)
+    scored = batch.prompts, responses, mask
+    old, entropy = policy.score(*scored) if hasattr(policy, "score") else (policy.log_probs(*scored), None)
+    ref = None if reference is None else reference.log_probs(*scored)
+    return Rollout(*scored, rewards, old, ref, entropy, sampled - start, perf_counter() - sampled)

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from minirl.metrics import stop_if_not_finite
 from minirl.policy import ScoredByLogits
 from minirl.rollout import Mask, Prompts, Responses, response_mask
 
@@ -42,8 +43,8 @@ class AutoregressivePolicy(ScoredByLogits):
     @torch.no_grad()
     def sample(self, prompts: Prompts, group_size: int, generator: torch.Generator | None = None):
         def draw(logits):
-            flat = logits.softmax(-1).flatten(0, 1)
-            return torch.multinomial(flat, 1, generator=generator).view(logits.shape[:2])
+            stop_if_not_finite("sampling", "logits", logits)
+            return torch.multinomial(logits.softmax(-1).flatten(0, 1), 1, generator=generator).view(logits.shape[:2])
 
         return self._generate(prompts, group_size, draw)
 

@@ -10,7 +10,7 @@ import torch
 
 from minirl.deltas import DELTAS
 from minirl.kl import KL
-from minirl.losses import AGGREGATIONS, LOSSES, token_weights
+from minirl.losses import AGGREGATIONS, LOSSES, token_losses, token_weights
 from minirl.metrics import clip_shares, describe_rollout, held_out_accuracy, stop_if_not_finite
 from minirl.rollout import PerResponse, PerToken, Rollout, Task, collect
 
@@ -19,14 +19,14 @@ from minirl.rollout import PerResponse, PerToken, Rollout, Task, collect
 class Config:
     """A run's settings, checked when made; the README has their names in TRL, verl and CS336."""
 
-    epochs: int = 300
+    epochs: int = 300  # rollouts, each sampled anew
     inner_steps: int = 4  # gradient steps on each rollout
     batch_size: int = 64  # prompts in a rollout
     group_size: int = 16  # responses to each prompt
     delta: str = "centered"
     loss: str = "clipped"
-    clip_low: float = 0.2
-    clip_high: float = 0.2
+    clip_low: float = 0.2  # no further push once a ratio is below 1 − clip_low
+    clip_high: float = 0.2  # no further push once a ratio is above 1 + clip_high
     aggregation: str = "sequence"
     constant: float | None = None  # divisor for aggregation="constant"; None: the response length T
     beta: float = 0.0  # weight of the KL penalty
@@ -37,7 +37,7 @@ class Config:
     max_grad_norm: float | None = 1.0  # None: no gradient clipping
     micro_batch_size: int | None = None  # prompts in one backward pass; None: all
     evaluate_every: int = 10  # epochs between held-out evaluations; the last epoch always has one
-    seed: int = 0
+    seed: int = 0  # of the prompts and the sampled responses
 
     def __post_init__(self):
         choices = {"delta": DELTAS, "loss": LOSSES, "aggregation": AGGREGATIONS, "kl": KL, "kl_in": ("loss", "reward")}
@@ -55,32 +55,30 @@ class State:
     def __init__(self, policy, config: Config, reference=None):
         reference = policy if reference is None and (config.beta or config.reference_every) else reference
         self.reference = None if reference is None else copy.deepcopy(reference).requires_grad_(False)
-        self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate)
+        self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, fused=True)
+        for weight in policy.parameters():  # so that Adam's momentum goes on where a whole batch has no gradient
+            weight.grad = torch.zeros_like(weight)
         self.generator = torch.Generator().manual_seed(config.seed)
         self.epoch = 0
         stop_if_not_finite("before training", "weight", *policy.parameters())
 
 
-def token_losses(log_probs: PerToken, rollout: Rollout, deltas: PerResponse, config: Config) -> PerToken:
-    """The configured policy loss of each token, plus β·KL where the KL belongs to the loss."""
-    old, clip = rollout.old_log_probs, (config.clip_low, config.clip_high)
-    arguments = {"naive": (deltas,), "unclipped": (old, deltas), "clipped": (old, deltas, *clip)}
-    losses = LOSSES[config.loss](log_probs, *arguments[config.loss])
-    if config.beta and config.kl_in == "loss":
-        losses = losses + config.beta * KL[config.kl](log_probs, rollout.ref_log_probs)
-    return losses
-
-
 def update(policy, rollout: Rollout, deltas: PerResponse, weights: PerToken, config: Config, optimizer, where: str):
-    """One gradient step, in micro-batches whose sum is exact. Returns loss, gradient norm, log-probs before it."""
-    optimizer.zero_grad()
+    """One gradient step, in micro-batches whose sum is exact. Returns loss, gradient norm, log-probs before it.
+
+    A response with delta 0 has no gradient unless the loss holds a KL: it keeps its old log-probs and is not scored.
+    """
+    optimizer.zero_grad(set_to_none=False)
+    silent = (deltas == 0)[..., None] & (not config.beta or config.kl_in == "reward")
     total, before = 0.0, []
     for rows in torch.arange(len(weights)).split(config.micro_batch_size or len(weights)):
         part = rollout.rows(rows)
-        log_probs = policy.log_probs(part.prompts, part.responses, part.mask)
+        live = part.mask & ~silent[rows]
+        log_probs = policy.log_probs(part.prompts, part.responses, live).where(live, part.old_log_probs)
         loss = (token_losses(log_probs, part, deltas[rows], config) * weights[rows]).sum()
         stop_if_not_finite(where, "loss", loss)
-        loss.backward()
+        if loss.requires_grad:
+            loss.backward()
         total, before = total + loss.item(), [*before, log_probs.detach()]
     norm = torch.nn.utils.clip_grad_norm_(policy.parameters(), config.max_grad_norm or torch.inf)
     stop_if_not_finite(where, "gradient", norm)

@@ -99,6 +99,39 @@ MUTANTS_BY_MODULE_AND_TEST = {
         ],
     },
     "losses": {
+        "test_train.py::test_inner_steps_reuse_responses_and_old_log_probs": [
+            ("old log-probs follow the policy", "old, clip = rollout.old_log_probs,", "old, clip = log_probs,"),
+        ],
+        "test_train.py::test_each_epsilon_of_the_config_acts_on_its_own_side": [
+            (
+                "the epsilons are swapped on the way",
+                "rollout.old_log_probs, (config.clip_low, config.clip_high)",
+                "rollout.old_log_probs, (config.clip_high, config.clip_low)",
+            ),
+        ],
+        "test_train.py::test_the_kl_in_the_loss_is_added_token_by_token_before_the_weights": [
+            ("KL is paid for in the loss", "losses + config.beta *", "losses - config.beta *"),
+            (
+                "KL in the loss compares with the old policy",
+                "KL[config.kl](log_probs, rollout.ref_log_probs)",
+                "KL[config.kl](log_probs, rollout.old_log_probs)",
+            ),
+            (
+                "KL is summed while the loss is averaged",
+                "config.beta * KL[config.kl](log_probs, rollout.ref_log_probs)",
+                "config.beta * KL[config.kl](log_probs, rollout.ref_log_probs).sum(-1, keepdim=True).expand_as(losses)",
+            ),
+        ],
+        "test_train.py::test_kl_in_the_loss_has_the_gradient_of_its_estimator": [
+            (
+                "KL is turned round in the loss",
+                "KL[config.kl](log_probs, rollout.ref_log_probs)",
+                "KL[config.kl](rollout.ref_log_probs, log_probs)",
+            ),
+        ],
+        "test_train.py::test_other_estimators_in_the_reward_are_subtracted_too": [
+            ("KL is in the loss and in the reward", 'if config.beta and config.kl_in == "loss":', "if config.beta:"),
+        ],
         "test_losses.py::test_a_step_down_the_loss_makes_the_better_answer_likelier": [
             ("naive has the wrong sign", "-deltas[..., None] * log_probs", "deltas[..., None] * log_probs"),
             (
@@ -251,25 +284,25 @@ MUTANTS_BY_MODULE_AND_TEST = {
         "test_policy.py::test_log_probs_equal_the_formula_in_plain_python": [
             (
                 "log-probs are logits",
-                "log_softmax(-1)\n        return log_p.gather",
-                "clone()\n        return log_p.gather",
+                "log_softmax(-1).expand(",
+                "clone().expand(",
             ),
             (
                 "log-probs are normalised over tokens",
-                "log_softmax(-1)\n        return log_p.gather",
-                "log_softmax(-2)\n        return log_p.gather",
+                "log_softmax(-1).expand(",
+                "log_softmax(-2).expand(",
             ),
         ],
         "test_policy.py::test_scores_are_zero_where_the_mask_is_false": [
             ("log-probs ignore the mask", "squeeze(-1).masked_fill(~mask, 0)", "squeeze(-1)"),
             ("log-probs mask what counts", "squeeze(-1).masked_fill(~mask, 0)", "squeeze(-1).masked_fill(mask, 0)"),
-            ("entropy counts padding", "sum(-1).masked_fill(~mask, 0)", "sum(-1)"),
+            ("entropy counts padding", "sum(-1).masked_fill(~mask, 0)", "sum(-1).masked_fill(~mask, 0.5)"),
         ],
         "test_policy.py::test_entropy_does_not_depend_on_what_was_sampled": [
             (
                 "entropy is sampled",
                 "torch.special.entr(probs).sum(-1)",
-                "-probs.log().gather(-1, responses[..., None]).squeeze(-1)",
+                "-probs.log().expand(-1, responses.shape[1], -1, -1).gather(-1, responses[..., None]).squeeze(-1)",
             ),
         ],
         "test_policy.py::test_entropy_is_that_of_torch_distributions": [
@@ -301,8 +334,8 @@ MUTANTS_BY_MODULE_AND_TEST = {
         "test_policy.py::test_samples_have_the_frequencies_of_the_probabilities": [
             (
                 "samples at another temperature than it scores",
-                "self.position_logits(prompts).softmax(-1)",
-                "(self.position_logits(prompts) / 0.8).softmax(-1)",
+                "logits.softmax(-1), group_size",
+                "(logits / 0.8).softmax(-1), group_size",
             ),
             (
                 "samples of one prompt go to another",
@@ -485,8 +518,8 @@ MUTANTS_BY_MODULE_AND_TEST = {
             ("a token mean divides by padding too", "max(rollout.mask.sum().item(), 1)", "rollout.mask.numel()"),
             (
                 "entropy is the surprise of the sample",
-                "policy.entropy(rollout.prompts, rollout.responses, rollout.mask), rollout",
-                "-old, rollout",
+                "token_mean(rollout.entropy, rollout)",
+                "token_mean(-old, rollout)",
             ),
         ],
         "test_metrics.py::test_the_spread_of_rewards_is_that_within_groups": [
@@ -524,14 +557,28 @@ MUTANTS_BY_MODULE_AND_TEST = {
         ],
     },
     "train": {
-        "test_train.py::test_inner_steps_reuse_responses_and_old_log_probs": [
-            ("climbs the loss", "loss = (token_losses(", "loss = -(token_losses("),
-            ("gradients pile up", "    optimizer.zero_grad()\n", ""),
-            ("old log-probs follow the policy", "old, clip = rollout.old_log_probs,", "old, clip = log_probs,"),
-            ("an inner step is lost", "range(1, config.inner_steps + 1)", "range(1, max(config.inner_steps, 2))"),
+        "test_train.py::test_a_response_with_delta_0_is_scored_again_only_for_the_kl_in_the_loss": [
+            ("every response is scored", "live = part.mask & ~silent[rows]", "live = part.mask"),
+            ("a KL in the loss skips responses", ' & (not config.beta or config.kl_in == "reward")', ""),
+            ("a KL in the reward scores them all", 'not config.beta or config.kl_in == "reward"', "not config.beta"),
         ],
         "test_train.py::test_update_returns_the_loss_the_norm_and_the_log_probs_before_the_step": [
+            ("what was not scored has probability 1", ".where(live, part.old_log_probs)", ""),
+            ("what has a signal is silent", "(deltas == 0)[..., None]", "(deltas != 0)[..., None]"),
             ("the loss is a mean over the tensor", "* weights[rows]).sum()", "* weights[rows]).mean()"),
+        ],
+        "test_train.py::test_a_batch_without_signal_leaves_adam_its_momentum": [
+            ("a batch without signal stops Adam", "zero_grad(set_to_none=False)", "zero_grad()"),
+            (
+                "a first batch without signal is no step",
+                "            weight.grad = torch.zeros_like(weight)",
+                "            pass",
+            ),
+        ],
+        "test_train.py::test_inner_steps_reuse_responses_and_old_log_probs": [
+            ("climbs the loss", "loss = (token_losses(", "loss = -(token_losses("),
+            ("gradients pile up", "    optimizer.zero_grad(set_to_none=False)\n", ""),
+            ("an inner step is lost", "range(1, config.inner_steps + 1)", "range(1, max(config.inner_steps, 2))"),
         ],
         "test_train.py::test_any_split_into_micro_batches_gives_the_gradient_of_the_whole": [
             (
@@ -555,42 +602,12 @@ MUTANTS_BY_MODULE_AND_TEST = {
         "test_train.py::test_the_gradient_is_cut_to_its_greatest_norm_and_reported_as_it_was": [
             ("the gradient is never cut", "config.max_grad_norm or torch.inf", "torch.inf"),
         ],
-        "test_train.py::test_each_epsilon_of_the_config_acts_on_its_own_side": [
-            (
-                "the epsilons are swapped on the way",
-                "rollout.old_log_probs, (config.clip_low, config.clip_high)",
-                "rollout.old_log_probs, (config.clip_high, config.clip_low)",
-            ),
-        ],
         "test_train.py::test_the_metrics_count_clipping_with_the_epsilons_of_the_config": [
             (
                 "the metrics have the epsilons swapped",
                 "deltas, config.clip_low, config.clip_high)",
                 "deltas, config.clip_high, config.clip_low)",
             ),
-        ],
-        "test_train.py::test_the_kl_in_the_loss_is_added_token_by_token_before_the_weights": [
-            ("KL is paid for in the loss", "losses + config.beta *", "losses - config.beta *"),
-            (
-                "KL in the loss compares with the old policy",
-                "KL[config.kl](log_probs, rollout.ref_log_probs)",
-                "KL[config.kl](log_probs, rollout.old_log_probs)",
-            ),
-            (
-                "KL is summed while the loss is averaged",
-                "config.beta * KL[config.kl](log_probs, rollout.ref_log_probs)",
-                "config.beta * KL[config.kl](log_probs, rollout.ref_log_probs).sum(-1, keepdim=True).expand_as(losses)",
-            ),
-        ],
-        "test_train.py::test_kl_in_the_loss_has_the_gradient_of_its_estimator": [
-            (
-                "KL is turned round in the loss",
-                "KL[config.kl](log_probs, rollout.ref_log_probs)",
-                "KL[config.kl](rollout.ref_log_probs, log_probs)",
-            ),
-        ],
-        "test_train.py::test_other_estimators_in_the_reward_are_subtracted_too": [
-            ("KL is in the loss and in the reward", 'if config.beta and config.kl_in == "loss":', "if config.beta:"),
         ],
         "test_train.py::test_k1_in_the_reward_descends_the_kl_of_whole_responses": [
             ("KL is paid for in the reward", "rewards - config.beta *", "rewards + config.beta *"),

@@ -150,14 +150,19 @@ def test_the_core_imports_only_torch_einops_jaxtyping_and_itself(module):
         assert allowed in CORE_MAY_IMPORT, f"minirl.{module} imports {name}"
 
 
-def test_what_minirl_itself_imports_is_core():
-    assert set(imported(PACKAGE / "__init__.py")) <= {f"minirl.{module}" for module in CORE}
+def test_minirl_itself_imports_nothing_until_a_name_is_used():
+    assert {name.split(".")[0] for name in imported(PACKAGE / "__init__.py")} == {"importlib"}
+    code = "import sys, minirl; assert 'torch' not in sys.modules; minirl.Config; assert 'torch' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=PACKAGE.parent)
+    with pytest.raises(AttributeError, match="module 'minirl' has no attribute 'Sorter'"):
+        minirl.Sorter  # noqa: B018
+    assert {*minirl.__all__} <= {*dir(minirl)}
 
 
 IMPORT = """
 import time, sys, torch
 before, start = set(sys.modules), time.process_time()
-import minirl
+from minirl import *
 print(time.process_time() - start)
 print(*sorted({name.split(".")[0] for name in set(sys.modules) - before}))
 print(*(name for name in ("transformers", "matplotlib", "IPython", "ipywidgets") if name in sys.modules))

@@ -96,12 +96,12 @@ def test_kl_is_estimated_per_token_by_k1_and_k3(policy, rollout):
 
 
 def test_what_cannot_be_measured_is_left_out(policy, rollout):
-    class WithoutEntropy:
-        pass
+    class Plain:
+        sample, log_probs = policy.sample, policy.log_probs
 
     whole = {"reward_mean", "reward_std", "response_length", "seconds_sampling", "seconds_scoring"}
-    without = collect(policy, LengthTask(), Batch(tensor(PROMPTS), PROMPTS), 3)
-    assert describe_rollout("epoch 1", without, WithoutEntropy()).keys() == whole
+    plain, without = (collect(each, LengthTask(), Batch(tensor(PROMPTS), PROMPTS), 3) for each in (Plain(), policy))
+    assert describe_rollout("epoch 1", plain, policy).keys() == whole
     assert describe_rollout("epoch 1", without, policy).keys() == whole | {"entropy"}
     assert describe_rollout("epoch 1", rollout, policy).keys() == whole | {"entropy", "kl_k1", "kl_k3"}
 

@@ -32,7 +32,7 @@ def test_logits_equal_the_formula_in_plain_python(policy):
 def test_logits_are_the_same_for_every_response_of_a_group(policy):
     """The lecture's model decodes each position without looking at the others."""
     logits = policy.logits(torch.tensor(PROMPTS), some_responses())
-    assert logits.shape == (3, 6, 3, 4)
+    assert logits.shape == (3, 1, 3, 4)
     assert (logits == policy.position_logits(torch.tensor(PROMPTS))[:, None]).all()
 
 

@@ -264,7 +264,9 @@ def test_update_returns_the_loss_the_norm_and_the_log_probs_before_the_step(floa
     log_probs = moved(policy).log_probs(rollout.prompts, rollout.responses, rollout.mask)
     deltas = rollout.rewards - rollout.rewards.mean(-1, keepdim=True)
     per_token = -(log_probs - rollout.old_log_probs).exp() * deltas[..., None]
-    torch.testing.assert_close(before, log_probs.detach())
+    silent = (deltas == 0)[..., None]
+    assert 0 < silent.float().mean() < 1
+    torch.testing.assert_close(before, log_probs.detach().where(~silent, rollout.old_log_probs))
     assert loss == pytest.approx(per_token[rollout.mask].mean().item())
     assert norm == pytest.approx(gradient.norm().item())
     assert not before.requires_grad
@@ -276,6 +278,48 @@ def test_the_gradient_is_cut_to_its_greatest_norm_and_reported_as_it_was(limit, 
     _, free, _, _ = gradient_of_update(Config(max_grad_norm=None))
     assert norm == pytest.approx(free)
     assert gradient.norm().item() == pytest.approx(expected or free, rel=1e-4)
+
+
+class CountingPolicy(SortingPolicy):
+    """Counts the tokens it scores, and like a large model builds no graph where there are none."""
+
+    scored = 0
+
+    def log_probs(self, prompts, responses, mask):
+        self.scored = int(mask.sum())
+        return super().log_probs(prompts, responses, mask) if self.scored else torch.zeros(mask.shape)
+
+
+@pytest.mark.parametrize(
+    "settings, every", [({}, False), ({"beta": 0.1, "kl_in": "reward"}, False), ({"beta": 0.1}, True)]
+)
+def test_a_response_with_delta_0_is_scored_again_only_for_the_kl_in_the_loss(settings, every):
+    policy = CountingPolicy(seed=0)
+    rollout = collect(policy, LECTURE, LECTURE.held_out(), 4, reference=SortingPolicy(seed=1))
+    deltas = torch.tensor([[0.0, 1.0, 0.0, -1.0], [0.0] * 4, [2.0, -1.0, -1.0, 0.0]])
+    config, weights = Config(**settings), token_weights(rollout.mask)
+    update(policy, rollout, deltas, weights, config, torch.optim.SGD(policy.parameters(), lr=0.0), "here")
+    assert policy.scored == (12 if every else 5) * 3
+
+
+def test_a_batch_without_signal_leaves_adam_its_momentum():
+    """The first step as ever; then every group is tied, and Adam goes on as with a gradient of 0."""
+    policy = CountingPolicy(seed=0)
+    start = [weight.detach().clone() for weight in policy.parameters()]
+    tied = dataclasses.replace(collect(policy, LECTURE, LECTURE.held_out(), 4), rewards=torch.ones(3, 4))
+    config = Config(inner_steps=1, learning_rate=0.1)
+    state = State(policy, config)
+    assert learn(policy, tied, config, state)["zero_signal_groups"] == 1
+    assert policy.scored == 0
+    assert all(map(torch.equal, policy.parameters(), start))
+    learn(policy, dataclasses.replace(tied, rewards=torch.arange(12.0).view(3, 4)), config, state)
+    after = [weight.detach().clone() for weight in policy.parameters()]
+    moments = [state.optimizer.state[weight] for weight in policy.parameters()]
+    first, second = ([each[name].clone() for each in moments] for name in ("exp_avg", "exp_avg_sq"))
+    learn(policy, tied, config, state)
+    for weight, before, mean, square in zip(policy.parameters(), after, first, second, strict=True):
+        step = 0.1 * (0.9 * mean / (1 - 0.9**3)) / ((0.999 * square / (1 - 0.999**3)).sqrt() + 1e-8)
+        torch.testing.assert_close(weight.detach(), before - step)
 
 
 # --- Inner steps ---------------------------------------------------------------------------------------------------

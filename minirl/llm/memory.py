@@ -41,8 +41,12 @@ class Workload:
         return max(self.batch_size, self.held_out) * self.group_size
 
     @property
+    def micro_prompts(self) -> int:
+        return min(self.micro_batch_size or self.batch_size, self.batch_size)
+
+    @property
     def micro_rows(self) -> int:
-        return min(self.micro_batch_size or self.batch_size, self.batch_size) * self.group_size
+        return self.micro_prompts * self.group_size
 
     @property
     def pass_rows(self) -> int:
@@ -107,12 +111,18 @@ def layer_bytes(config, bfloat16: bool) -> int:
 
 
 def activation_bytes(config, work: Workload) -> int:
-    """Everything that is kept from a forward pass over one micro-batch until its gradient is taken."""
-    layers, hidden, *_ = shape(config)
+    """Everything that is kept from a forward pass over one micro-batch until its gradient is taken.
+
+    A prompt is read once for its group. Attention keeps the keys and values of every row, prompt included, spread over
+    the queries, and its mask.
+    """
+    layers, hidden, queries, *_ = shape(config)
     length, a_layer = work.prompt_tokens + work.new_tokens, layer_bytes(config, work.bfloat16)
     rest = 3 * 4 * hidden  # the last norm, and the hidden states that are scored
     if not work.checkpointing:
-        return work.micro_rows * length * (layers * a_layer + rest)
+        tokens = work.micro_prompts * work.prompt_tokens + work.micro_rows * work.new_tokens
+        attended = work.micro_rows * length * (2 * queries + work.new_tokens) * (2 if work.bfloat16 else 4)
+        return layers * attended + tokens * (layers * a_layer + rest)
     return work.micro_rows * length * (layers * 4 * hidden + rest) + work.pass_rows * length * a_layer
 
 
@@ -146,13 +156,12 @@ def cache_bytes(config, work: Workload) -> int:
 def estimate(config, work: Workload) -> Memory:
     """Memory of one run with Adam on the model that `config` describes."""
     count = parameter_count(config)
-    passes = 1 if work.checkpointing or not work.training else -(-work.micro_rows // work.rows_per_pass)
     return Memory(
         weights=4 * count,
         gradients=4 * count * work.training,
         optimizer=8 * count * work.training,
         reference=4 * count * work.reference,
-        half_copies=2 * count * passes * work.bfloat16,
+        half_copies=2 * count * work.bfloat16,
         kv_cache=cache_bytes(config, work),
         sampling_logits=20 * work.sampled_rows * config.vocab_size,  # float32, and float64 twice to draw from
         scoring=scoring_bytes(config, work) * work.training,

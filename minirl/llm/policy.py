@@ -5,8 +5,9 @@ temperature and the same truncation, and nothing from the checkpoint's own gener
 speculative decoding and paged attention, which make sampling faster and change nothing that is taught here.
 """
 
+import copy
 import inspect
-from pathlib import Path
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -77,15 +78,26 @@ class LanguagePolicy(nn.Module):
     def _ends(self, like: Tensor) -> Int[Tensor, " ends"]:
         return torch.tensor(self.end_ids, device=like.device)
 
+    def _half_precision(self) -> torch.autocast:
+        """Entered once around many passes, so that each weight is cast once."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
+
     def _forward(self, cache=None, **inputs) -> Float[Tensor, "rows token hidden"]:
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            keywords = {"use_cache": False} if cache is None else {"use_cache": True, self._cache_name: cache}
-            return self.model.base_model(**inputs, **keywords).last_hidden_state
+        keywords = {"use_cache": False} if cache is None else {"use_cache": True, self._cache_name: cache}
+        return self.model.base_model(**inputs, **keywords).last_hidden_state
+
+    def _read(self, prompts: Prompts):
+        """What going on from a prompt needs: the cache, its mask, the place of the last token, and its hidden state."""
+        from transformers import DynamicCache
+
+        seen, cache = self.prompt_mask(prompts).long(), DynamicCache()
+        places = (seen.cumsum(-1) - 1).clamp(min=0)
+        hidden = self._forward(cache, input_ids=prompts, attention_mask=seen, position_ids=places)
+        return cache, seen, places[:, -1:], hidden[:, -1]
 
     def _log_softmax(self, hidden: Float[Tensor, "tokens hidden"]) -> Float[Tensor, "tokens vocab"]:
         """The distribution that is sampled and scored, float32 whatever the model computes in."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            logits = self.model.get_output_embeddings()(hidden)
+        logits = self.model.get_output_embeddings()(hidden)
         logits = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
         return truncate(logits / self.temperature, self.top_k, self.top_p).log_softmax(-1)
 
@@ -97,7 +109,7 @@ class LanguagePolicy(nn.Module):
         One uniform number per (step, row) is drawn before the first step. So what a row gets depends on nothing that
         happens to other rows, and dropping finished ones changes no token.
         """
-        self._refuse_unfit(prompts)
+        self.refuse_unfit(prompts)
         noise = torch.rand(self.max_new_tokens, len(prompts) * group_size, generator=generator, dtype=torch.float64)
         noise = noise.to(self.device)
 
@@ -106,23 +118,21 @@ class LanguagePolicy(nn.Module):
             levels = noise[step, rows, None] * cumulative[:, -1:]
             return torch.searchsorted(cumulative, levels, right=True).squeeze(-1).clamp(max=log_probs.shape[-1] - 1)
 
-        return self._generate(prompts, group_size, draw)
+        with self._half_precision():
+            return self._generate(prompts.to(self.device), group_size, draw)
 
     def greedy(self, prompts: Prompts) -> tuple[Responses, Mask]:
         """The most likely token at every step, [batch 1 token]."""
-        self._refuse_unfit(prompts)
-        return self._generate(prompts, 1, lambda log_probs, step, rows: log_probs.argmax(-1))
+        self.refuse_unfit(prompts)
+        with self._half_precision():
+            return self._generate(prompts.to(self.device), 1, lambda log_probs, step, rows: log_probs.argmax(-1))
 
     @torch.no_grad()
     def _generate(self, prompts: Prompts, group_size: int, choose) -> tuple[Responses, Mask]:
         """Prefill each prompt once, share its cache with the group, and drop rows as they finish."""
-        from transformers import DynamicCache
-
-        seen, cache = self.prompt_mask(prompts).long(), DynamicCache()
-        places = (seen.cumsum(-1) - 1).clamp(min=0)
-        hidden = self._forward(cache, input_ids=prompts, attention_mask=seen, position_ids=places)[:, -1]
+        cache, *rest = self._read(prompts)
         cache.batch_repeat_interleave(group_size)
-        hidden, seen, places = (each.repeat_interleave(group_size, 0) for each in (hidden, seen, places[:, -1]))
+        seen, places, hidden = (each.repeat_interleave(group_size, 0) for each in rest)
         rows = torch.arange(len(hidden), device=self.device)
         responses = torch.full((len(rows), self.max_new_tokens), self.pad_id, device=self.device)
         mask = torch.zeros_like(responses, dtype=torch.bool)
@@ -136,13 +146,12 @@ class LanguagePolicy(nn.Module):
                 cache.batch_select_indices(going)
                 rows, tokens, seen, places = rows[going], tokens[going], seen[going], places[going]
             places, seen = places + 1, nn.functional.pad(seen, (0, 1), value=1)
-            hidden = self._forward(cache, input_ids=tokens[:, None], attention_mask=seen, position_ids=places[:, None])[
-                :, -1
-            ]
+            hidden = self._forward(cache, input_ids=tokens[:, None], attention_mask=seen, position_ids=places)[:, -1]
         longest = step + 1
         return tuple(each[:, :longest].unflatten(0, (len(prompts), group_size)) for each in (responses, mask))
 
-    def _refuse_unfit(self, prompts: Prompts) -> None:
+    def refuse_unfit(self, prompts: Prompts) -> None:
+        """ValueError for a prompt without tokens, or one that leaves no room for a response of `max_new_tokens`."""
         limit = getattr(self.model.config, "max_position_embeddings", None)
         longest = int(self.prompt_mask(prompts).sum(-1).max())
         if int(self.prompt_mask(prompts).sum(-1).min()) == 0:
@@ -157,47 +166,95 @@ class LanguagePolicy(nn.Module):
 
     def log_probs(self, prompts: Prompts, responses: Responses, mask: Mask) -> PerToken:
         """log π of each response token in nats, 0 outside the mask; differentiable."""
-        return self._score(prompts, responses, mask, chosen_log_prob)
+        return self._score(prompts, responses, mask, chosen_log_prob)[0]
 
     @torch.no_grad()
     def entropy(self, prompts: Prompts, responses: Responses, mask: Mask) -> PerToken:
         """−Σ p log p over the whole vocabulary at each response position, in nats."""
-        return self._score(
-            prompts, responses, mask, lambda log_p, tokens: -(log_p.exp() * log_p.clamp(min=-1e9)).sum(-1)
-        )
+        return self._score(prompts, responses, mask, entropy_in_nats)[0]
 
-    def _score(self, prompts: Prompts, responses: Responses, mask: Mask, measure) -> PerToken:
-        """`measure(log_probs, tokens)` at every masked-in position, in passes over rows of similar length.
+    @torch.no_grad()
+    def score(self, prompts: Prompts, responses: Responses, mask: Mask) -> tuple[PerToken, PerToken]:
+        """Log-probs and entropy from one pass."""
+        return self._score(prompts, responses, mask, chosen_log_prob, entropy_in_nats)
+
+    def _score(self, prompts: Prompts, responses: Responses, mask: Mask, *measures) -> tuple[PerToken, ...]:
+        """Each `measure(log_probs, tokens)` at every masked-in position, in passes over rows of similar length."""
+        prompts, responses, mask = (each.to(self.device) for each in (prompts, responses, mask))
+        inside, tokens = mask.flatten(0, 1), responses.flatten(0, 1)
+        lengths = (inside * torch.arange(1, inside.shape[1] + 1, device=self.device)).amax(-1)
+        checkpointing = any(getattr(module, "gradient_checkpointing", False) for module in self.model.modules())
+        passes = self._packed_passes if checkpointing else self._shared_passes
+        found, where = [], []
+        with self._half_precision():
+            for rows, hidden in passes(prompts, responses, lengths) if lengths.any() else ():
+                row, step = inside[rows].nonzero(as_tuple=True)
+                found.append(self._measure(hidden[row, step], tokens[rows][row, step], measures))
+                where.append(rows[row] * inside.shape[1] + step)
+        if not found:
+            return (torch.zeros(mask.shape, device=self.device),) * len(measures)
+        scores = torch.zeros(len(measures), inside.numel(), device=self.device, dtype=found[0].dtype)
+        return (*scores.index_copy(1, torch.cat(where), torch.cat(found, 1)).view(-1, *mask.shape),)
+
+    def _rows(self, lengths: Int[Tensor, " rows"]) -> Sequence[Int[Tensor, " some"]]:
+        """Rows with tokens, shortest first, in parts of `rows_per_pass`."""
+        return lengths.argsort()[(lengths == 0).sum() :].split(self.rows_per_pass)
+
+    def _shared_passes(self, prompts: Prompts, responses: Responses, lengths: Int[Tensor, " rows"]):
+        """(rows, hidden states that predict their tokens): each prompt is read once, its group goes on from there."""
+        group, tokens = responses.shape[1], responses.flatten(0, 1)
+        asked = lengths.view(-1, group).any(-1).nonzero().squeeze(-1)
+        cache, seen, places, last = self._read(prompts[asked])
+        source = torch.zeros(len(prompts), dtype=torch.long, device=self.device)
+        source[asked] = torch.arange(len(asked), device=self.device)
+        for rows in self._rows(lengths):
+            prompt, width = source[rows // group], lengths[rows].max() - 1  # the last token predicts nothing
+            first = last[prompt][:, None]
+            if not width:
+                yield rows, first
+                continue
+            later = self._forward(
+                picked(cache, prompt),
+                input_ids=tokens[rows, :width],
+                attention_mask=nn.functional.pad(seen[prompt], (0, int(width)), value=1),
+                position_ids=places[prompt] + torch.arange(1, width + 1, device=self.device),
+            )
+            yield rows, torch.cat([first, later], 1)
+
+    def _packed_passes(self, prompts: Prompts, responses: Responses, lengths: Int[Tensor, " rows"]):
+        """The same without a cache, which gradient checkpointing cannot have: every row reads its prompt itself.
 
         Rows are laid out without left padding, so that causal attention alone keeps the right padding out of sight.
         """
         tokens, starts = packed(prompts, responses, self.prompt_mask(prompts), self.pad_id)
-        inside = mask.flatten(0, 1)
-        steps = torch.arange(1, inside.shape[1] + 1, device=inside.device)
-        lengths = starts + ((inside * steps).amax(-1) if len(steps) else 0)
-        found, where = [], []
-        for rows in lengths.argsort().split(self.rows_per_pass):
-            row, step = inside[rows].nonzero(as_tuple=True)
-            if not len(row):
-                continue
-            hidden = self._forward(input_ids=tokens[rows, : lengths[rows].max()])
-            targets = responses.flatten(0, 1)[rows][row, step]
-            found.append(self._measure(hidden[row, starts[rows][row] + step - 1], targets, measure))
-            where.append(rows[row] * inside.shape[1] + step)
-        scores = torch.zeros(inside.numel(), device=self.device, dtype=found[0].dtype if found else torch.float32)
-        return (scores.index_put((torch.cat(where),), torch.cat(found)) if found else scores).view(mask.shape)
+        for rows in self._rows(lengths):
+            hidden = self._forward(input_ids=tokens[rows, : (starts + lengths)[rows].max() - 1])
+            steps = starts[rows][:, None] - 1 + torch.arange(lengths[rows].max(), device=self.device)
+            yield (
+                rows,
+                hidden.gather(1, steps.clamp(max=hidden.shape[1] - 1)[..., None].expand(-1, -1, hidden.shape[2])),
+            )
 
-    def _measure(self, hidden: Float[Tensor, "tokens hidden"], targets: Int[Tensor, " tokens"], measure):
-        """In chunks, recomputed in the backward pass: the logits of all tokens never exist at once."""
+    def _measure(self, hidden: Float[Tensor, "tokens hidden"], targets: Int[Tensor, " tokens"], measures):
+        """[measure token], in chunks, recomputed in the backward pass: the logits of all tokens never exist at once."""
 
         def measured(hidden, targets):
-            return measure(self._log_softmax(hidden), targets)
+            log_probs = self._log_softmax(hidden)
+            return torch.stack([measure(log_probs, targets) for measure in measures])
 
         size = max(1, LOGITS_PER_CHUNK // self.vocab_size)
         pieces = zip(hidden.split(size), targets.split(size), strict=True)
         if len(hidden) <= size or not torch.is_grad_enabled():
-            return torch.cat([measured(*piece) for piece in pieces])
-        return torch.cat([checkpoint(measured, *piece, use_reentrant=False) for piece in pieces])
+            return torch.cat([measured(*piece) for piece in pieces], 1)
+        return torch.cat([checkpoint(measured, *piece, use_reentrant=False) for piece in pieces], 1)
+
+
+def picked(cache, rows: Int[Tensor, " rows"]):
+    """A cache with the keys and values of these rows, which may repeat; the one that is given stays as it is."""
+    other = copy.copy(cache)
+    other.layers = [copy.copy(layer) for layer in cache.layers]
+    other.batch_select_indices(rows)
+    return other
 
 
 def chosen_log_prob(
@@ -205,6 +262,13 @@ def chosen_log_prob(
 ) -> Float[Tensor, " tokens"]:
     """The log-prob of the token that was sampled."""
     return log_probs.gather(-1, tokens[:, None]).squeeze(-1)
+
+
+def entropy_in_nats(
+    log_probs: Float[Tensor, "tokens vocab"], tokens: Int[Tensor, " tokens"]
+) -> Float[Tensor, " tokens"]:
+    """−Σ p log p, whatever was sampled."""
+    return torch.special.entr(log_probs.exp()).sum(-1)
 
 
 def truncate(
@@ -269,9 +333,7 @@ def load(name_or_path: str, max_new_tokens: int = 128, device: str | None = None
 
     from minirl.llm import pocket
 
-    shipped = {"pocket": "base", "pocket-clean": "clean"}
-    source = str(pocket.path(shipped[name_or_path])) if name_or_path in shipped else name_or_path
-    local = name_or_path in shipped or Path(source).exists()
+    source, local = pocket.located(name_or_path)
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
         model = AutoModelForCausalLM.from_pretrained(

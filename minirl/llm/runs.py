@@ -9,11 +9,12 @@ import warnings
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from minirl.llm import pocket
 from minirl.llm.prompts import PROMPTS
 
 TASKS = ("word-problems", "gsm8k")
 PACKAGES = ("minirl", "torch", "transformers")
-SMALL = ("pocket", "pocket-clean")
+SMALL = tuple(pocket.NAMES)
 TRAINING = {
     "epochs": 20,
     "inner_steps": 1,
@@ -110,11 +111,9 @@ def peek(name: str):
     """A model's shape and its tokenizer, before its weights are read."""
     from transformers import AutoConfig, AutoTokenizer
 
-    from minirl.llm import pocket
     from minirl.llm.policy import load
 
-    source = str(pocket.path({"pocket": "base", "pocket-clean": "clean"}[name])) if name in SMALL else name
-    local = name in SMALL or Path(source).exists()
+    source, local = pocket.located(name)
     try:
         return (
             AutoConfig.from_pretrained(source, local_files_only=local),
