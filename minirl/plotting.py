@@ -401,7 +401,7 @@ def token_strip(words: list[str], values: list[float], notes: Collection = (), p
         ax = plt.subplots(figsize=(7, 0.55 * lines + 0.1), layout="none", gridspec_kw=margins)[1]
     for index, (word, value) in enumerate(zip(words, values, strict=True)):
         row, column = divmod(index, per_line)
-        fill = "lightgrey" if not word else "white" if math.isnan(value) else plt.get_cmap(cmap)(0.75 * value)
+        fill = "lightgrey" if not word else "white" if math.isnan(value) else plt.get_cmap(cmap)(0.6 * value)
         ax.barh(row, 0.96, height=0.55, left=column, color=fill, edgecolor="grey", linewidth=0.6)
         size = min(9.5, 750 / per_line / max(len(word), 1))  # so that the longest word fits into its box
         ax.text(column + 0.48, row, word, ha="center", va="center", fontsize=size, parse_math=False)
