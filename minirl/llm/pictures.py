@@ -21,6 +21,7 @@ def once(ax, **how) -> None:
 
 def stacked(ax, rows: dict[str, dict[str, float]], colors: Sequence[str]) -> None:
     """A horizontal bar a row, with a piece for each of its parts, from top to bottom."""
+    ax.set_axisbelow(True)
     for place, parts in enumerate(rows.values()):
         left = 0.0
         for (name, size), color in zip(parts.items(), colors, strict=True):
@@ -97,7 +98,7 @@ def rate_histogram(rates: Sequence[float], samples: int, ax=None):
 def widths(half_width, marked: dict[str, int], ax=None):
     """Half of an interval in points against the number of problems, with some numbers marked."""
     ax = ax or plt.subplots(figsize=(4, 3))[1]
-    sizes = np.geomspace(20, 10_000, 60).round()
+    sizes = np.geomspace(20, 10_000, 60).round().astype(int).tolist()
     ax.loglog(sizes, [half_width(size) for size in sizes], color=BLUE)
     for name, size in marked.items():
         ax.plot(size, half_width(size), "o", color=RED)

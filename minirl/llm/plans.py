@@ -155,9 +155,7 @@ def card_of(total_bytes: int) -> int:
     """The card whose settings suit so much memory, in GB; ValueError below the smallest."""
     fitting = [card for card in CARDS if total_bytes >= 0.95e9 * card]
     if not fitting:
-        raise ValueError(
-            f"a GPU of {total_bytes / 1e9:.0f} GB is below the smallest settings; set SMOKE=1 to try it out"
-        )
+        raise ValueError(f"a GPU of {total_bytes / 1e9:.0f} GB has no settings; SMOKE=1 runs the pocket model on it")
     return max(fitting)
 
 
