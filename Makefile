@@ -9,7 +9,7 @@ SUPPORTED := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13)
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: .venv/ready ## train the sorting policy with every delta, print a table, draw the learning curves
+demo: .venv/ready ## train a sorting policy and a pocket-sized language model, print tables, draw curves
 	@$(RUN) -m minirl.cli demo
 
 lab: .venv/ready ## open the course in JupyterLab

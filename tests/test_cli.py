@@ -231,12 +231,33 @@ def test_plot_says_what_is_missing(minirl, run):
 
 def test_demo_prints_a_table_and_draws(minirl, tmp_path, monkeypatch):
     monkeypatch.setenv("MINIRL_FAST", "1")
-    code, out, _ = minirl("demo", "--seeds", 2)
+    code, out, _ = minirl("demo", "--seeds", 2, "--pocket-epochs", 0)
     assert code == 0 and "make lab" in out
     rows = [line.split()[0] for line in out.splitlines() if line.count("±") == 3]
     assert rows == ["raw", "max_only", "centered", "leave_one_out", "normalized"]
     assert (tmp_path / "artefacts" / "learning_curves.png").stat().st_size > 10_000
-    assert "artefacts/learning_curves.png" in out
+    assert "artefacts/learning_curves.png" in out and "pocket" not in out
+
+
+@pytest.mark.parametrize("epochs", [2])
+def test_the_demo_of_the_pocket_model_measures_what_it_shows(epochs, tmp_path, monkeypatch):
+    """Shares, intervals and curve are those of the records; the samples are answers to the questions beside them."""
+    monkeypatch.setenv("MINIRL_FAST", "1")
+    from minirl.llm import demo
+
+    found = demo.run(epochs)
+    assert found == dataclasses.replace(demo.run(epochs), seconds=found.seconds, history=found.history)
+    assert [metrics["epoch"] for metrics in found.history] == [1, 2]
+    text = demo.describe(found)
+    for when, records in {"before": found.before, "after": found.after}.items():
+        (line,) = (line for line in text.splitlines() if line.startswith(when))
+        right = [sum(each["strict"] for each in record["sampled"]) / 8 for record in records]
+        assert line.split()[1] == f"{sum(right) / len(right):.1%}"
+    said = " ".join(demo.samples(found).split())
+    shown = [pair for pair in zip(found.before, found.after, strict=True) if pair[0]["question"] in said]
+    assert len(shown) == 2
+    assert all(record["greedy"][0]["text"] in said for pair in shown for record in pair)
+    assert demo.draw(found, tmp_path / "pocket.png").stat().st_size > 10_000
 
 
 def test_demo_needs_two_seeds_for_an_interval(minirl):

@@ -8,6 +8,7 @@ speculative decoding and paged attention, which make sampling faster and change 
 import copy
 import inspect
 from collections.abc import Sequence
+from contextlib import contextmanager, nullcontext
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -324,6 +325,20 @@ def refuse_unknown_head(model) -> None:
         )
 
 
+@contextmanager
+def quiet():
+    """Without the progress bars of transformers, which are gone before one can read them."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
 def load(name_or_path: str, max_new_tokens: int = 128, device: str | None = None, **settings) -> LanguagePolicy:
     """A policy from "pocket", "pocket-clean", a local folder or a Hugging Face name; only safetensors, no remote code.
 
@@ -336,9 +351,10 @@ def load(name_or_path: str, max_new_tokens: int = 128, device: str | None = None
     source, local = pocket.located(name_or_path)
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=local)
-        model = AutoModelForCausalLM.from_pretrained(
-            source, dtype=torch.float32, use_safetensors=True, local_files_only=local
-        )
+        with quiet() if name_or_path in pocket.NAMES else nullcontext():
+            model = AutoModelForCausalLM.from_pretrained(
+                source, dtype=torch.float32, use_safetensors=True, local_files_only=local
+            )
     except (OSError, ValueError) as error:
         raise OSError(
             f"cannot load {name_or_path!r}: expected 'pocket', 'pocket-clean', a folder with safetensors, or the name "
