@@ -1,17 +1,21 @@
 """`make bench`: what minirl costs and what it reaches, measured in one run. Machines differ, so speed is a ratio.
 
 Times are CPU seconds of one thread, which other programs on the machine disturb little. "min / median / max" is over
-repeats that take turns, so that both sides of a ratio see the same machine.
+repeats that take turns, so that both sides of a ratio see the same machine. The comparison with TRL, in against_trl.py,
+runs where TRL is installed.
 """
 
+import importlib.util
 import statistics
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from time import process_time
 
 import python_loops
 import torch
+from plain_sampling import plain_sample
 
 import minirl
 from minirl import Config, SortingPolicy, SortingTask
@@ -104,11 +108,40 @@ def bench_explorers(moves: int = 30) -> None:
         line(make.__name__, times, ".0f")
 
 
+def bench_sampling(repeats: int = 5) -> None:
+    from minirl.llm.policy import load
+    from minirl.llm.prompts import PROMPTS
+    from minirl.llm.task import LanguageTask
+    from minirl.llm.word_problems import generate
+
+    print("Sampling 32 × 8 responses from the pocket model: each prompt read once, ended rows dropped; or neither")
+    policy, problems, times = load("pocket", device="cpu"), generate(32), {"fast": [], "plain": []}
+    prompts = LanguageTask(policy.tokenizer, problems, problems, PROMPTS["turn"]).held_out().prompts
+    for seed in range(repeats):
+        found = {}
+        for name, sample in {"fast": policy.sample, "plain": partial(plain_sample, policy)}.items():
+            start = process_time()
+            found[name] = sample(prompts, 8, torch.Generator().manual_seed(seed))
+            times[name].append(process_time() - start)
+        (tokens, mask), (plain_tokens, plain_mask) = found.values()
+        assert torch.equal(mask, plain_mask) and torch.equal(tokens[mask], plain_tokens[mask])
+    print(f"  the same tokens, bit for bit, with {repeats} seeds")
+    line("plain ÷ fast", [plain / fast for fast, plain in zip(*times.values(), strict=True)], ".2f")
+
+
+def bench_trl() -> None:
+    if importlib.util.find_spec("trl") is None:
+        print("Against TRL: skipped, it is not installed (pip install -e '.[trl]' -c constraints.txt)")
+    else:
+        subprocess.run([sys.executable, Path(__file__).parent / "against_trl.py"], check=True)
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    for bench in (bench_lecture, bench_solved, bench_import, bench_explorers, bench_lines):
+    benches = (bench_lecture, bench_solved, bench_sampling, bench_trl, bench_import, bench_explorers, bench_lines)
+    for bench in benches:
         bench()
-        print()
+        print(flush=True)
 
 
 if __name__ == "__main__":
