@@ -35,6 +35,12 @@ def test_any_tokens_survive_becoming_text():
         assert ids_of(TOKENIZER.decode(ids)) == ids
 
 
+def test_nothing_and_an_end_token_alone_are_an_empty_text():
+    for tokenizer in (TOKENIZER, *(AutoTokenizer.from_pretrained(pocket.path(name)) for name in ("base", "clean"))):
+        rows = [[], [tokenizer.eos_token_id], ids_of("12")]
+        assert tokenizer.batch_decode(rows, skip_special_tokens=True) == ["", "", "12"]
+
+
 def test_prompts_and_solutions_survive_becoming_tokens():
     for problem in generate(300, seed=5) + generate(100, seed=5, steps=(5, 7)):
         for text in (turn(problem.question, TOKENIZER), problem.solution):

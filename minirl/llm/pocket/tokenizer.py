@@ -43,7 +43,7 @@ def build_tokenizer():
     core.pre_tokenizer = pre_tokenizers.Sequence([apart, pre_tokenizers.WhitespaceSplit()])
     spaced = [decoders.Replace(Regex("$"), " "), decoders.Fuse()]
     joined = decoders.Replace(Regex(r"(?<=[0-9]) (?=[0-9])| (?=[.,?])"), "")
-    core.decoder = decoders.Sequence([*spaced, joined, decoders.Strip(" ", 0, 1)])
+    core.decoder = decoders.Sequence([*spaced, joined, decoders.Replace(Regex(" $"), "")])
     core.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in SPECIAL])
     core.add_tokens([AddedToken(token, normalized=False) for token in TAGS])
     return PreTrainedTokenizerFast(
