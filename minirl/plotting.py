@@ -302,7 +302,7 @@ COURSE = {  # stage: its colour, and its notebooks with what they follow
     "a pocket-sized\nQwen": (
         ORANGE,
         {
-            "05 from sorting\nto language": "",
+            "05 from sorting\nto language": "L17.1, 22",
             "06 GRPO and\nits critics": "L16, surveys",
             "07 PPO and value\nfunctions": "L16, survey",
             "08 preferences": "L16",

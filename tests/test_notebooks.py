@@ -91,7 +91,12 @@ def test_covers_known_systems_in_code_cells(path):
 
 def test_every_system_of_lecture_17_is_run():
     found = covered()
-    assert [f"L17.{row}" for row in range(1, 22) if not found[f"L17.{row}"]] == []
+    assert [f"L17.{row}" for row in range(1, 23) if not found[f"L17.{row}"]] == []
+
+
+def test_r1_zero_and_the_cleaning_of_data_are_run():
+    found = covered()
+    assert found["L16.13"] and found["S0.1"]
 
 
 def test_the_notebooks_are_numbered_in_order_and_the_readme_says_which_are_here():
