@@ -187,6 +187,7 @@ class PeakMemory:
     def __enter__(self):
         import torch
 
+        gc.collect()
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
             self.start = torch.cuda.memory_allocated(self.device)
@@ -208,7 +209,6 @@ class PeakMemory:
 
 def give_back_freed_memory() -> None:
     """What C's allocator keeps of freed memory goes back to the system, so that using it again counts as a rise."""
-    gc.collect()
     with contextlib.suppress(AttributeError, OSError):  # glibc has it, others do not
         ctypes.CDLL(None).malloc_trim(0)
 
