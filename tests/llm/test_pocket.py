@@ -4,7 +4,7 @@ import json
 import random
 import re
 from itertools import islice
-from time import perf_counter
+from time import process_time
 
 import pytest
 import torch
@@ -36,6 +36,8 @@ def test_any_tokens_survive_becoming_text():
 
 
 def test_nothing_and_an_end_token_alone_are_an_empty_text():
+    from transformers import AutoTokenizer
+
     for tokenizer in (TOKENIZER, *(AutoTokenizer.from_pretrained(pocket.path(name)) for name in ("base", "clean"))):
         rows = [[], [tokenizer.eos_token_id], ids_of("12")]
         assert tokenizer.batch_decode(rows, skip_special_tokens=True) == ["", "", "12"]
@@ -239,9 +241,9 @@ def test_a_small_qwen2_that_loads_fast_and_offline(name, monkeypatch):
     folder = pocket.path(name)
     assert (folder / "model.safetensors").stat().st_size <= 2_000_000
     AutoTokenizer.from_pretrained(folder)  # what is only imported once
-    start = perf_counter()
+    start = process_time()  # its own, so that a busy machine does not decide
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    assert perf_counter() - start < 2
+    assert process_time() - start < 2
     assert type(model).__name__ == "Qwen2ForCausalLM" and model.dtype == torch.float32
     assert 300_000 <= model.num_parameters() <= 500_000
     assert tokenizer.get_vocab() == TOKENIZER.get_vocab() and tokenizer.chat_template == TOKENIZER.chat_template
