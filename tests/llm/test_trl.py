@@ -17,10 +17,10 @@ from tiny import ragged_prompts, tiny_qwen2
 
 from minirl.deltas import centered, normalized
 from minirl.llm.policy import LanguagePolicy, load
-from minirl.losses import token_weights
+from minirl.losses import token_losses, token_weights
 from minirl.metrics import clip_shares
 from minirl.rollout import Rollout
-from minirl.train import Config, token_losses
+from minirl.train import Config
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of TRL's and its dependencies' own
