@@ -142,7 +142,7 @@ def test_wilson_refuses_what_cannot_be(successes, n):
         wilson_interval(successes, n)
 
 
-@pytest.mark.parametrize("wins, ties, losses", [(6, 0, 4), (6, 3, 1), (0, 5, 0), (0, 0, 1), (12, 0, 0)])
+@pytest.mark.parametrize("wins, ties, losses", [(6, 0, 4), (6, 1, 4), (6, 3, 1), (0, 5, 0), (0, 0, 1), (12, 0, 0)])
 def test_a_tie_is_half_a_win(wins, ties, losses):
     share, low, high = win_rate(wins, ties, losses)
     assert share == pytest.approx((wins + 0.5 * ties) / (wins + ties + losses))

@@ -24,7 +24,7 @@ from minirl.train import Config, train
 
 pytestmark = pytest.mark.usefixtures("float64")
 LENGTHS = [[10, 30, 20, 14], [7, 7, 7, 7], [1, 0, 400, 3]]
-CORRECT = [[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0]]
+CORRECT = [[1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 1.0]]
 
 
 def kimi_loop(lengths, correct):
