@@ -3,7 +3,7 @@
 A mutant is killed when that test fails by its own assertion: an import error, a crash or a wrong shape does not count.
 The change is made in a copy of the package, which the test then imports in a process of its own. Each `original` stands
 in its module exactly once, so a list that no longer fits the code is noticed too.
-The verifier's are in `llm/test_verify.py`.
+The verifier's are in `llm/test_verify.py`, those of what lies beyond the core in `mutants_beyond.py`.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from mutants_beyond import BEYOND_BY_MODULE_AND_TEST
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "minirl"
@@ -1311,7 +1312,7 @@ MUTANTS_BY_MODULE_AND_TEST = {
 
 MUTANTS = [
     Mutant(module, test, *change)
-    for module, tests in MUTANTS_BY_MODULE_AND_TEST.items()
+    for module, tests in [*MUTANTS_BY_MODULE_AND_TEST.items(), *BEYOND_BY_MODULE_AND_TEST.items()]
     for test, changes in tests.items()
     for change in changes
 ]

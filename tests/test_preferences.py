@@ -361,7 +361,7 @@ def test_a_chain_of_lopsided_games_settles():
 
 
 def test_the_fit_settles_where_full_newton_steps_run_away():
-    """A table found by search: with undamped steps from 0 the curvature becomes 0 in float64, and no step is defined."""
+    """A table found by search: with undamped steps from 0 the curvature becomes 0, and no step is defined."""
     wins = [
         [0, 100, 0, 1, 20_000],
         [20_000, 0, 10_000, 1, 20],
