@@ -1,11 +1,12 @@
-"""How good is a model, and how sure can one be: pass@k, majority votes, and an interval for a share."""
+"""How good is a model, and how sure can one be: pass@k, majority votes, intervals for a share, calibration."""
 
 from collections import Counter
 from collections.abc import Sequence
 from math import comb, sqrt
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Bool, Float, Float64, Int, Real
 from torch import Tensor
 
 
@@ -65,3 +66,61 @@ def wilson_interval(successes: float, n: int, z: float = 1.96) -> tuple[float, f
     middle, spread = share + z**2 / (2 * n), z * sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     low, high = (middle - spread) / (1 + z**2 / n), (middle + spread) / (1 + z**2 / n)
     return max(0.0, min(low, share)), min(1.0, max(high, share))  # rounding may not move a bound past the share
+
+
+def win_rate(wins: float, ties: float, losses: float, z: float = 1.96) -> tuple[float, float, float]:
+    """(wins + ties/2)/n, with n = wins + ties + losses, and its Wilson bounds: share, low, high.
+
+    A tie counts half for each side, so that the two win rates sum to 1; many ties make the bounds wider than need be.
+    """
+    if not (min(wins, ties, losses) >= 0 and (n := wins + ties + losses) >= 1):
+        raise ValueError(f"expected at least one comparison and no negative counts; got {wins}, {ties} and {losses}")
+    return (wins + ties / 2) / n, *wilson_interval(wins + ties / 2, n, z)
+
+
+class Reliability(NamedTuple):
+    """Of each bin of confidence: the mean confidence, the share that was right, and how many there were."""
+
+    confidence: Float64[Tensor, " bins"]
+    accuracy: Float64[Tensor, " bins"]
+    count: Int[Tensor, " bins"]
+
+
+def reliability(
+    confidence: Float[Tensor, "*answers"], correct: Bool[Tensor, "*answers"] | Real[Tensor, "*answers"], bins: int = 10
+) -> Reliability:
+    """What a reliability diagram shows, for bins (0, 1/bins], (1/bins, 2/bins], …; confidence 0 is in the first.
+
+    Calibrated: of the answers given with confidence c, the share c is right. An empty bin has 0 in all three, so leave
+    out of a picture where `count` is 0.
+    """
+    _check_calibration(confidence, correct, bins)
+    confidence, correct = confidence.detach().flatten(), correct.flatten().double()
+    edges = torch.arange(1, bins, dtype=confidence.dtype, device=confidence.device) / bins
+    place = torch.bucketize(confidence, edges)
+    count = place.bincount(minlength=bins)
+    sums = (place.bincount(values, minlength=bins) for values in (confidence.double(), correct))
+    return Reliability(*(total / count.clamp(min=1) for total in sums), count)
+
+
+def expected_calibration_error(
+    confidence: Float[Tensor, "*answers"], correct: Bool[Tensor, "*answers"] | Real[Tensor, "*answers"], bins: int = 10
+) -> float:
+    """Σ_b n_b/n · |accuracy_b − mean confidence_b| over the bins of `reliability` (arXiv:1706.04599).
+
+    The number depends on the bins, so compare only equal ones; few answers in a bin make it large for a calibrated
+    model too.
+    """
+    found = reliability(confidence, correct, bins)
+    return ((found.accuracy - found.confidence).abs() * found.count).sum().item() / found.count.sum().item()
+
+
+def _check_calibration(confidence: Tensor, correct: Tensor, bins: int) -> None:
+    if not bins >= 1:
+        raise ValueError(f"expected at least one bin; got {bins}")
+    if confidence.shape != correct.shape or not confidence.numel():
+        shapes = f"{tuple(confidence.shape)} and {tuple(correct.shape)}"
+        raise ValueError(f"expected one confidence for each answer, and at least one; got shapes {shapes}")
+    for name, values in (("confidence", confidence), ("correct", correct)):
+        if not ((values >= 0) & (values <= 1)).all():
+            raise ValueError(f"{name} must lie between 0 and 1; got {values.min().item()} to {values.max().item()}")

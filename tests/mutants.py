@@ -1,8 +1,9 @@
-"""Wrong versions of the core, one small change each, and the test that must notice.
+"""Wrong versions of the package, one small change each, and the test that must notice.
 
 A mutant is killed when that test fails by its own assertion: an import error, a crash or a wrong shape does not count.
 The change is made in a copy of the package, which the test then imports in a process of its own. Each `original` stands
 in its module exactly once, so a list that no longer fits the code is noticed too.
+The verifier's are in `llm/test_verify.py`, those of what lies beyond the core in `mutants_beyond.py`.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from mutants_beyond import BEYOND_BY_MODULE_AND_TEST
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "minirl"
@@ -722,18 +724,607 @@ MUTANTS_BY_MODULE_AND_TEST = {
             ("every seed is the same", '"seed": seed}', '"seed": config.seed}'),
         ],
     },
+    "checkpoint": {
+        "test_checkpoint.py::test_a_resumed_run_is_the_uninterrupted_one": [
+            ("resuming starts at epoch 0", 'state.epoch = saved["epoch"]', "state.epoch = 0"),
+            (
+                "the generator starts anew",
+                'state.generator.set_state(tensors.pop("generator"))',
+                'tensors.pop("generator")',
+            ),
+            ("Adam forgets its moments", '{"state": moments, "param_groups"', '{"state": {}, "param_groups"'),
+            (
+                "the reference is the policy of today",
+                "        _load_model(state.reference, reference)",
+                "        pass",
+            ),
+            (
+                "the policy is the reference",
+                'save_model(policy, str(draft / "policy.safetensors"))',
+                'save_model(state.reference, str(draft / "policy.safetensors"))',
+            ),
+            ("the oldest checkpoint is resumed", "return found[-1]", "return found[0]"),
+        ],
+        "test_checkpoint.py::test_pytorchs_own_random_numbers_go_on_too": [
+            (
+                "PyTorch's random numbers start anew",
+                'torch.set_rng_state(tensors.pop("torch_generator"))',
+                'tensors.pop("torch_generator")',
+            ),
+        ],
+        "test_checkpoint.py::test_only_the_newest_are_kept": [
+            ("one more is kept", "[: -max(1, keep)]", "[: -max(1, keep) - 1]"),
+        ],
+        "test_checkpoint.py::test_more_epochs_are_welcome_and_nothing_else_may_change": [
+            ("other settings pass", "if ours[name] != theirs.get(name)", "if name not in theirs"),
+        ],
+        "test_checkpoint.py::test_what_was_left_unfinished_is_not_a_checkpoint_and_is_swept_away": [
+            ("a draft stays", "        shutil.rmtree(unfinished)", "        pass"),
+        ],
+        "test_checkpoint.py::test_a_full_disk_leaves_the_last_good_checkpoint": [
+            ("half a checkpoint stays", "        shutil.rmtree(draft, ignore_errors=True)", "        pass"),
+        ],
+    },
+    "llm.policy": {
+        "llm/test_language_policy.py::test_log_probs_and_entropy_equal_one_row_at_a_time": [
+            ("the temperature is not applied", "truncate(logits / self.temperature,", "truncate(logits,"),
+            (
+                "the truncation is not applied",
+                "truncate(logits / self.temperature, self.top_k, self.top_p)",
+                "(logits / self.temperature)",
+            ),
+            ("log-softmax in half precision", ".log_softmax(-1)", ".bfloat16().log_softmax(-1).double()"),
+            (
+                "each token is predicted from itself",
+                "torch.cat([first, later], 1)",
+                "torch.cat([later, later[:, -1:]], 1)",
+            ),
+            (
+                "responses count from their prompt's last place",
+                "torch.arange(1, width + 1, device=self.device)",
+                "torch.arange(width, device=self.device)",
+            ),
+            (
+                "responses do not see themselves",
+                "nn.functional.pad(seen[prompt], (0, int(width)), value=1)",
+                "nn.functional.pad(seen[prompt], (0, int(width)), value=0)",
+            ),
+            ("rows go on from another prompt", "source[rows // group]", "source[rows // group].flip(0)"),
+            ("the group is the outer axis", "source[rows // group]", "source[rows % len(prompts)]"),
+            (
+                "scores go to the first rows",
+                "rows[row] * inside.shape[1] + step",
+                "row * inside.shape[1] + step",
+            ),
+            (
+                "entropy has the wrong sign",
+                "torch.special.entr(log_probs.exp())",
+                "-torch.special.entr(log_probs.exp())",
+            ),
+            (
+                "entropy is divided by the vocabulary",
+                "torch.special.entr(log_probs.exp()).sum(-1)",
+                "torch.special.entr(log_probs.exp()).mean(-1)",
+            ),
+            (
+                "the log-prob is that of another token",
+                "log_probs.gather(-1, tokens[:, None])",
+                "log_probs.gather(-1, tokens.roll(1)[:, None])",
+            ),
+        ],
+        "llm/test_language_policy.py::test_padding_changes_nothing": [
+            (
+                "places are counted from the left edge",
+                "places = (seen.cumsum(-1) - 1).clamp(min=0)",
+                "places = torch.arange(seen.shape[1]).expand_as(seen)",
+            ),
+            (
+                "the left padding is read",
+                "input_ids=prompts, attention_mask=seen",
+                "input_ids=prompts, attention_mask=torch.ones_like(seen)",
+            ),
+        ],
+        "llm/test_language_policy.py::test_cached_log_probs_equal_scored_ones": [
+            ("sampling stays in one place", "places, seen = places + 1,", "places, seen = places,"),
+            (
+                "sampling does not see itself",
+                "nn.functional.pad(seen, (0, 1), value=1)",
+                "nn.functional.pad(seen, (0, 1), value=0)",
+            ),
+        ],
+        "llm/test_language_policy.py::test_fast_sampling_gives_the_tokens_of_plain_sampling": [
+            (
+                "the caches of the first rows go on",
+                "cache.batch_select_indices(going)",
+                "cache.batch_select_indices(torch.arange(len(going)))",
+            ),
+            (
+                "caches are repeated in the order of groups",
+                "cache.batch_repeat_interleave(group_size)",
+                "cache.batch_select_indices(torch.arange(len(prompts)).repeat(group_size))",
+            ),
+            (
+                "places are repeated in the order of groups",
+                "each.repeat_interleave(group_size, 0) for each in rest",
+                "each.repeat(group_size, *[1] * (each.dim() - 1)) for each in rest",
+            ),
+            ("rows share their noise", "noise[step, rows, None]", "noise[step, :1, None]"),
+            ("steps share their noise", "noise[step, rows, None]", "noise[0, rows, None]"),
+            ("noise follows those that go on", "noise[step, rows, None]", "noise[step, : len(rows), None]"),
+            ("the last step is lost", "longest = step + 1", "longest = step"),
+            (
+                "responses are sorted into other groups",
+                "unflatten(0, (len(prompts), group_size)) for",
+                "unflatten(0, (group_size, len(prompts))).transpose(0, 1) for",
+            ),
+        ],
+        "llm/test_language_policy.py::test_mask_ends_with_the_first_end_token_and_truncation_is_flagged": [
+            (
+                "the end token is masked out",
+                "mask[rows, step] = tokens, True",
+                "mask[rows, step] = tokens, ~torch.isin(tokens, self._ends(tokens))",
+            ),
+            (
+                "responses go on after their end",
+                "(~torch.isin(tokens, self._ends(tokens))).nonzero().squeeze(-1)",
+                "torch.arange(len(tokens))",
+            ),
+            ("only the first end token ends", "torch.tensor(self.end_ids,", "torch.tensor(self.end_ids[:1],"),
+            (
+                "what ended is flagged",
+                "return ~(torch.isin(responses",
+                "return (torch.isin(responses",
+            ),
+            (
+                "what follows the end is not padding",
+                "torch.full((len(rows), self.max_new_tokens), self.pad_id,",
+                "torch.full((len(rows), self.max_new_tokens), self.pad_id + 2,",
+            ),
+        ],
+        "llm/test_language_policy.py::test_greedy_takes_the_most_likely_token": [
+            ("greedy takes the unlikeliest", "log_probs.argmax(-1)", "log_probs.argmin(-1)"),
+        ],
+        "llm/test_language_policy.py::test_dropout_and_generation_defaults_do_not_reach_the_policy": [
+            (
+                "the checkpoint's own temperature is used",
+                "self.rows_per_pass = temperature, top_k",
+                "self.rows_per_pass = temperature * (model.generation_config.temperature or 1), top_k",
+            ),
+        ],
+        "llm/test_language_policy.py::test_chunked_logits_give_the_same_gradient": [
+            (
+                "chunks lose the gradient of the model",
+                "checkpoint(measured, *piece, use_reentrant=False)",
+                "checkpoint(measured, piece[0].detach() + 0 * piece[0], piece[1], use_reentrant=False)",
+            ),
+        ],
+        "llm/test_language_policy.py::test_the_loop_accepts_a_language_policy": [
+            ("log-probs have no graph", "mask, chosen_log_prob)[0]", "mask, chosen_log_prob)[0].detach()"),
+        ],
+        "llm/test_language_policy.py::test_packed_removes_the_left_padding": [
+            (
+                "starts are repeated in the order of groups",
+                "prompt_mask.sum(-1).repeat_interleave(responses.shape[1])",
+                "prompt_mask.sum(-1).repeat(responses.shape[1])",
+            ),
+            (
+                "prompts are repeated in the order of groups",
+                "prompts.repeat_interleave(responses.shape[1], 0)",
+                "prompts.repeat(responses.shape[1], 1)",
+            ),
+            (
+                "what follows is not padding",
+                ".masked_fill(beyond, pad_id), starts",
+                ", starts",
+            ),
+        ],
+        "llm/test_language_policy.py::test_truncate_keeps_what_it_says": [
+            (
+                "top p stops before the token that reaches it",
+                "probs.cumsum(-1) - probs >= top_p",
+                "probs.cumsum(-1) >= top_p",
+            ),
+            ("top k keeps one more", "logits.topk(top_k).values", "logits.topk(top_k + 1).values"),
+            ("top k drops the last that it should keep", "logits < logits.topk", "logits <= logits.topk"),
+        ],
+        "llm/test_language_policy.py::test_prompts_that_cannot_be_continued_get_a_sentence": [
+            ("a prompt may fill the context", "longest + self.max_new_tokens > limit", "longest > limit"),
+            ("a prompt without tokens passes", ".sum(-1).min()) == 0", ".sum(-1).max()) == 0"),
+        ],
+        "llm/test_language_policy.py::test_a_model_that_changes_its_logits_is_refused": [
+            ("logits may change after the head", "        refuse_unknown_head(model)", "        pass"),
+        ],
+        "llm/test_scoring.py::test_truncate_keeps_the_likeliest_in_whatever_order": [
+            (
+                "top p cuts in the order of the ranks",
+                "cut = torch.zeros_like(probs, dtype=torch.bool).scatter(-1, ordered.indices, ",
+                "cut = (",
+            ),
+            ("top p counts from the unlikeliest", "logits.sort(descending=True)", "logits.sort()"),
+            (
+                "top p comes before top k",
+                "probs = ordered.values.softmax(-1)",
+                "probs = ordered.values.nan_to_num(neginf=0.0).softmax(-1)",
+            ),
+        ],
+        "llm/test_scoring.py::test_values_and_gradients_equal_one_row_at_a_time": [
+            (
+                "prompts get no gradient",
+                "last = self._read(prompts[asked])",
+                "last = torch.no_grad()(self._read)(prompts[asked])",
+            ),
+            (
+                "responses of one token are not scored",
+                "lengths.argsort()[(lengths == 0).sum() :]",
+                "lengths.argsort()[(lengths <= 1).sum() :]",
+            ),
+            (
+                "holes in the mask are scored",
+                "row, step = inside[rows].nonzero(as_tuple=True)",
+                "row, step = inside[rows].flip(-1).cummax(-1).values.flip(-1).nonzero(as_tuple=True)",
+            ),
+            (
+                "groups that speak are counted down",
+                "lengths.view(-1, group).any(-1)",
+                "lengths.view(group, -1).any(0)",
+            ),
+            (
+                "prompts that speak are those at the front",
+                "self._read(prompts[asked])",
+                "self._read(prompts[: len(asked)])",
+            ),
+        ],
+        "llm/test_scoring.py::test_values_and_gradients_equal_one_row_at_a_time[gpt2-packed-as sampled]": [
+            (
+                "packed: each token is predicted from itself",
+                "starts[rows][:, None] - 1 + torch.arange",
+                "starts[rows][:, None] + torch.arange",
+            ),
+            (
+                "packed: the last token is not reached",
+                "(starts + lengths)[rows].max() - 1]",
+                "(starts + lengths)[rows].max() - 2]",
+            ),
+            (
+                "packed: each response has its neighbour's start",
+                "steps = starts[rows][:, None]",
+                "steps = starts[rows].roll(1)[:, None]",
+            ),
+        ],
+        "llm/test_scoring.py::test_a_token_behind_a_hole_counts_as_read": [
+            (
+                "what is masked out is not read",
+                "in passes(prompts, responses, lengths)",
+                "in passes(prompts, responses * mask, lengths)",
+            ),
+        ],
+        "llm/test_scoring.py::test_dropout_stays_off_when_training_begins": [
+            ("dropout stays", "        without_dropout(model)", "        pass"),
+            (
+                "dropout of attention stays",
+                '("p", "attention_dropout", "dropout", "dropout_prob")',
+                '("p", "dropout", "dropout_prob")',
+            ),
+        ],
+        "llm/test_scoring.py::test_score_is_log_probs_and_entropy_and_neither_it_nor_entropy_keeps_a_graph": [
+            ("entropy keeps a graph", "    @torch.no_grad()\n    def entropy", "    def entropy"),
+            ("scores keep a graph", "    @torch.no_grad()\n    def score", "    def score"),
+            (
+                "entropy comes before log-probs",
+                "chosen_log_prob, entropy_in_nats)",
+                "entropy_in_nats, chosen_log_prob)",
+            ),
+        ],
+        "llm/test_scoring.py::test_a_half_precision_model_is_scored_in_float32": [
+            (
+                "half-precision logits stay so",
+                "logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits",
+                "logits",
+            ),
+        ],
+        "llm/test_scoring.py::test_in_the_loop_the_ratio_is_exactly_one_at_the_first_inner_step": [
+            (
+                "what takes a gradient is scored at temperature 1",
+                "truncate(logits / self.temperature,",
+                "truncate(logits / (self.temperature if not torch.is_grad_enabled() else 1),",
+            ),
+            (
+                "what takes no gradient is scored in half precision",
+                "return self._score(prompts, responses, mask, chosen_log_prob, entropy_in_nats)",
+                "return tuple(each.half().float() for each in "
+                "self._score(prompts, responses, mask, chosen_log_prob, entropy_in_nats))",
+            ),
+        ],
+        "llm/test_scoring.py::test_every_end_token_of_tokenizer_and_checkpoint_counts_once_if_the_model_has_it": [
+            (
+                "the checkpoint's end tokens are ignored",
+                "dict.fromkeys([tokenizer.eos_token_id, *ids])",
+                "dict.fromkeys([tokenizer.eos_token_id])",
+            ),
+            ("the model need not have an end token", "is not None and each < size", "is not None"),
+        ],
+        "llm/test_scoring.py::test_a_response_is_cut_where_no_end_token_is_inside_the_mask": [
+            (
+                "padding ends a response",
+                "(torch.isin(responses, self._ends(responses)) & mask).any(-1)",
+                "torch.isin(responses, self._ends(responses)).any(-1)",
+            ),
+        ],
+        "llm/test_scoring.py::test_only_padding_in_front_is_padding": [
+            (
+                "a padding token inside a prompt is padding",
+                "return (prompts != self.pad_id).cumsum(-1) > 0",
+                "return prompts != self.pad_id",
+            ),
+        ],
+        "llm/test_scoring.py::test_a_draw_is_as_fine_as_float64": [
+            (
+                "draws are as coarse as float32",
+                "log_probs.double().exp().cumsum(-1)",
+                "log_probs.exp().cumsum(-1).double()",
+            ),
+            ("every draw is a token late", "squeeze(-1).clamp(max=log", "squeeze(-1).add(1).clamp(max=log"),
+        ],
+    },
+    "llm.task": {
+        "llm/test_task.py::test_left_pad_puts_every_end_in_the_last_column": [
+            (
+                "padding stands behind",
+                "[pad_id] * (width - len(sequence)) + sequence",
+                "sequence + [pad_id] * (width - len(sequence))",
+            ),
+        ],
+        "llm/test_task.py::test_only_what_is_inside_the_mask_is_read": [
+            ("end tokens are spelled out", "skip_special_tokens=True", "skip_special_tokens=False"),
+            ("what is outside the mask is read", "row[inside].tolist()", "row.tolist()"),
+        ],
+        "llm/test_task.py::test_the_reward_is_the_weighted_sum_and_the_judge_stays_the_truth": [
+            ("weights are ignored", "weight * found[name]", "found[name]"),
+            ("the judge is the reward", "return self.check(self.judge,", "return self.check(next(iter(self.weights)),"),
+            ("what passed is counted", "scores.mean().item()", "scores.sum().item()"),
+        ],
+        "llm/test_task.py::test_evaluating_does_not_disturb_what_the_last_rollout_passed": [
+            (
+                "an evaluation counts as a rollout",
+                "return self.check(self.judge, batch, responses, mask)",
+                "return self.rewards(batch, responses, mask)",
+            ),
+        ],
+        "llm/test_task.py::test_responses_stay_in_their_groups": [
+            (
+                "responses are dealt out",
+                "texts[start : start + group] for start in range(0, len(texts), group)",
+                "texts[start :: len(texts) // group] for start in range(len(texts) // group)",
+            ),
+        ],
+        "llm/test_task.py::test_thinking_that_the_prompt_opened_is_no_answer": [
+            (
+                "thinking that the prompt opened is an answer",
+                "opens_thinking(prompt(train[0].question, tokenizer))",
+                "False",
+            ),
+        ],
+        "llm/test_task.py::test_sampling_draws_different_problems_and_repeats_with_the_seed": [
+            (
+                "the generator is not used",
+                "torch.randperm(len(self.train), generator=generator)",
+                "torch.randperm(len(self.train))",
+            ),
+            (
+                "a problem may come twice",
+                "torch.randperm(len(self.train), generator=generator)[:batch_size]",
+                "torch.randint(len(self.train), (batch_size,), generator=generator)",
+            ),
+        ],
+        "llm/test_task.py::test_training_and_held_out_problems_are_not_mixed_up": [
+            ("training sees the test", "self.encode([self.train[index]", "self.encode([self.test[index]"),
+            ("held-out is training", "return self.encode(self.test)", "return self.encode(self.train)"),
+        ],
+        "llm/test_task.py::test_held_out_problems_are_the_test_set_or_its_beginning": [
+            ("the bound on the test is ignored", "test[:max_held_out]", "test"),
+        ],
+        "llm/test_task.py::test_a_prompt_gets_no_special_tokens_that_it_does_not_write_itself": [
+            ("prompts begin twice", "add_special_tokens=False", "add_special_tokens=True"),
+        ],
+        "llm/test_task.py::test_a_prompt_that_padding_would_swallow_is_refused": [
+            ("a prompt may begin with padding", "not sequence or sequence[0] == pad", "not sequence"),
+        ],
+        "llm/test_task.py::test_each_check_stands_for_itself": [
+            ("lenient is strict", 'is_correct(text, gold, "lenient"', 'is_correct(text, gold, "strict"'),
+            (
+                "a format needs a right answer",
+                "has_format(text, opened=opened)",
+                "has_format(text, opened=opened) and gold in text",
+            ),
+        ],
+    },
+    "llm.gsm8k": {
+        "llm/test_gsm8k.py::test_rows_become_problems": [
+            ("calculator marks stay", 'row["answer"] if marks else', 'row["answer"] if not marks else'),
+            ("answers stay as they are written", "canonical(answer))", "last.strip())"),
+        ],
+        "llm/test_gsm8k.py::test_the_last_mark_has_the_answer_and_each_calculator_mark_goes": [
+            ("all between two calculator marks goes", "<<[^<>\\n]*>>", "<<.*>>"),
+        ],
+        "llm/test_gsm8k.py::test_a_path_comes_before_the_environment": [
+            (
+                "the environment comes before the path",
+                'path or os.environ.get("MINIRL_GSM8K")',
+                'os.environ.get("MINIRL_GSM8K") or path',
+            ),
+        ],
+        "llm/test_gsm8k.py::test_a_fingerprint_is_that_of_the_lines_as_the_official_files_have_them": [
+            ("keys are sorted before they are hashed", "json.dumps(row) +", "json.dumps(row, sort_keys=True) +"),
+            ("letters are hashed as they are", "json.dumps(row) +", "json.dumps(row, ensure_ascii=False) +"),
+        ],
+        "llm/test_gsm8k.py::test_other_rows_warn": [
+            ("other rows pass in silence", "if found != SHA256[split]:", "if not found:"),
+        ],
+        "llm/test_gsm8k.py::test_official_rows_pass_in_silence": [
+            ("official rows warn", "if found != SHA256[split]:", "if found:"),
+        ],
+        "llm/test_gsm8k.py::test_a_task_trains_on_its_split_and_is_judged_on_the_test": [
+            ("training sees the test", "load(split, path), load", 'load("test", path), load'),
+            ("it is judged on its split", 'load("test", path), prompt', "load(split, path), prompt"),
+        ],
+        "llm/test_gsm8k.py::test_contamination_by_hand": [
+            ("the last source is named", "seen.setdefault(gram, index)", "seen[gram] = index"),
+            ("the last match is named", "min((seen[gram]", "max((seen[gram]"),
+            ("case counts", "text.lower()", "text"),
+            ("short questions are skipped", "range(max(1, len(words) - n + 1))", "range(len(words) - n + 1)"),
+        ],
+        "llm/test_gsm8k.py::test_duplicates_by_hand": [
+            ("every question is its own duplicate", "if later != earlier", "if later >= earlier"),
+        ],
+    },
+    "llm.memory": {
+        "llm/test_memory.py::test_a_layer_keeps_what_is_counted": [
+            ("an input is not counted", "4 * (6 * hidden + 2 * queries", "4 * (5 * hidden + 2 * queries"),
+            ("half copies are shared", "2 * (5 * hidden + 2 * queries", "2 * (2 * hidden + 2 * queries"),
+        ],
+        "llm/test_memory.py::test_a_micro_batch_keeps_what_is_counted": [
+            ("attention keeps nothing", "layers * attended + tokens", "tokens"),
+            (
+                "micro-batches keep the whole batch",
+                "return min(self.micro_batch_size or self.batch_size, self.batch_size)",
+                "return self.batch_size",
+            ),
+            (
+                "every response reads its prompt",
+                "work.micro_prompts * work.prompt_tokens",
+                "work.micro_rows * work.prompt_tokens",
+            ),
+        ],
+        "llm/test_memory.py::test_parameters_are_counted_without_making_them": [
+            (
+                "tied weights are counted twice",
+                "from_config(config).parameters())",
+                "from_config(config).state_dict().values())",
+            ),
+        ],
+        "llm/test_memory.py::test_the_0_5b_model_has_its_published_size": [
+            ("Adam has one moment", "optimizer=8 * count", "optimizer=4 * count"),
+        ],
+        "llm/test_memory.py::test_an_evaluation_keeps_no_gradients": [
+            ("an evaluation has gradients", "gradients=4 * count * work.training", "gradients=4 * count"),
+        ],
+        "llm/test_memory.py::test_larger_workloads_need_more": [
+            ("the reference is free", "reference=4 * count * work.reference", "reference=0"),
+        ],
+        "llm/test_memory.py::test_the_peak_is_what_is_always_there_the_largest_phase_and_an_eighth": [
+            (
+                "the phases come at once",
+                "max(sampling, self.scoring, updating)",
+                "sum((sampling, self.scoring, updating))",
+            ),
+            ("scoring takes nothing", "max(sampling, self.scoring, updating)", "max(sampling, updating)"),
+            ("half copies take nothing", " + self.half_copies", ""),
+        ],
+        "llm/test_memory.py::test_what_fits_is_let_through_and_what_does_not_gets_the_smallest_change": [
+            ("twice of what is there fits", "if memory.peak <= available:", "if memory.peak <= 2 * available:"),
+            ("any change is offered", "if estimate(config, other).peak <= available)", "if other)"),
+        ],
+        "llm/test_memory.py::test_checkpointing_keeps_a_layers_input": [
+            ("checkpointing is never on", "module.train(torch.is_grad_enabled())", "module.eval()"),
+        ],
+        "llm/test_memory.py::test_available_memory_is_what_the_machine_has": [
+            ("memory in use is free", '"SC_AVPHYS_PAGES"', '"SC_PHYS_PAGES"'),
+        ],
+    },
+    "llm.evaluation": {
+        "llm/test_evaluation.py::test_a_record_has_the_problem_and_every_response_with_its_checks": [
+            ("problems are numbered by batch", '"problem": start + row', '"problem": row'),
+            ("every problem has the first responses", "{how: each[row] for how", "{how: each[0] for how"),
+            ("the end token is no token", "mask.sum(-1).tolist()", "(mask.sum(-1) - 1).tolist()"),
+        ],
+        "llm/test_evaluation.py::test_each_batch_has_random_numbers_of_its_own_and_the_seed_decides": [
+            ("every batch has the same random numbers", "seed * 1_000_003 + start", "seed * 1_000_003"),
+            ("the seed is ignored", "seed * 1_000_003 + start", "start"),
+        ],
+        "llm/test_evaluation.py::test_what_was_stopped_goes_on_batch_by_batch": [
+            ("half a batch counts as done", "count -= count % batch_size", "pass"),
+            (
+                "what is done is done again",
+                "range(len(done), len(problems), batch_size)",
+                "range(0, len(problems), batch_size)",
+            ),
+        ],
+        "llm/test_evaluation.py::test_the_vote_reads_as_the_judge_does": [
+            (
+                "the vote is always strict",
+                'return task.judge if task.judge != "format" else "strict"',
+                'return "strict"',
+            ),
+        ],
+        "llm/test_evaluation.py::test_thinking_that_the_prompt_opened_is_not_extracted": [
+            ("opened thinking is extracted", "judge_style(task), opened=task.opened)", "judge_style(task))"),
+        ],
+        "llm/test_evaluation.py::test_the_summary_is_counted_over_problems": [
+            ("the interval has one problem more", "len(values)), len(values))", "len(values)), len(values) + 1)"),
+            ("the best response counts", "return fmean(response[name]", "return max(response[name]"),
+        ],
+        "llm/test_evaluation.py::test_passes_and_votes_are_those_of_every_draw": [
+            (
+                "pass@k is that of one draw",
+                'len(records[0]["sampled"]), k).tolist()',
+                'len(records[0]["sampled"]), 1).tolist()',
+            ),
+            ("the vote is over all samples", 'record["answer"], k)', 'record["answer"])'),
+            ("every pass is strict", "sum(response[check] for response", 'sum(response["strict"] for response'),
+        ],
+        "llm/test_evaluation.py::test_the_table_says_it_in_percent": [
+            ("bounds are shares", "[{100 * found['low']:.1f}", "[{found['low']:.1f}"),
+        ],
+    },
+    "llm.word_problems": {
+        "llm/test_word_problems.py::test_every_equation_of_every_solution_is_exact": [
+            (
+                "a division leaves a rest",
+                "return left % right == 0 and left // right >= 2",
+                "return left // right >= 2",
+            ),
+        ],
+        "llm/test_word_problems.py::test_given_numbers_and_results_keep_their_limits": [
+            ("nothing may be left", "return 1 <= OPERATIONS", "return 0 <= OPERATIONS"),
+        ],
+        "llm/test_word_problems.py::test_a_comparison_is_worked_out_for_whom_it_asks": [
+            ("the other has as much", "self.other, self.cast = before,", "self.other, self.cast = self.count,"),
+            (
+                "the wrong person is asked about",
+                '"n": self.cast["m"], "m": self.cast["n"]}',
+                '"n": self.cast["n"], "m": self.cast["m"]}',
+            ),
+        ],
+        "llm/test_word_problems.py::test_the_split_looks_at_the_arithmetic_and_at_no_word": [
+            ("the split is by words", '" ".join(map(str, problem.steps)).encode()', "problem.question.encode()"),
+        ],
+        "llm/test_word_problems.py::test_the_share_that_is_held_out_is_a_fifth_of_what_is_told": [
+            ("a quarter is held out", "% 5 == 0", "% 4 == 0"),
+        ],
+        "llm/test_word_problems.py::test_a_fifth_is_held_out": [
+            ("the splits are swapped", '(split == "held_out")', '(split == "train")'),
+        ],
+        "llm/test_word_problems.py::test_the_same_seed_tells_the_same_problems_and_another_seed_others": [
+            ("the seed is ignored", "random.Random(seed)", "random.Random(0)"),
+        ],
+    },
 }
 
 MUTANTS = [
     Mutant(module, test, *change)
-    for module, tests in MUTANTS_BY_MODULE_AND_TEST.items()
+    for module, tests in [*MUTANTS_BY_MODULE_AND_TEST.items(), *BEYOND_BY_MODULE_AND_TEST.items()]
     for test, changes in tests.items()
     for change in changes
 ]
 
 
 def source(module: str) -> str:
-    return (PACKAGE / f"{module}.py").read_text(encoding="utf-8")
+    return place(PACKAGE, module).read_text(encoding="utf-8")
+
+
+def place(package: Path, module: str) -> Path:
+    """The file of a module: "llm.policy" is llm/policy.py."""
+    return (package / Path(*module.split("."))).with_suffix(".py")
 
 
 class Recorder:
@@ -762,12 +1353,10 @@ def outcome(tests: list[str], mutant: Mutant | None = None) -> tuple[int, list[t
     recorder, printed = Recorder(), io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(printed):
         copy = Path(folder) / "minirl"
-        copy.mkdir()
-        for file in PACKAGE.glob("*.py"):
-            shutil.copy(file, copy)
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "*.safetensors"))
         if mutant:
             text = source(mutant.module).replace(mutant.original, mutant.mutated)
-            (copy / f"{mutant.module}.py").write_text(text, encoding="utf-8")
+            place(copy, mutant.module).write_text(text, encoding="utf-8")
         sys.path.insert(0, folder)
         options = ["-x", "-q", "--tb=line", "--assert=plain", "-oaddopts="]
         options += ["-pno:cacheprovider", "-pno:unraisableexception"]

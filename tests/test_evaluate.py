@@ -1,4 +1,4 @@
-"""pass@k and majority votes against every subset of k samples, and Wilson's interval against what defines it."""
+"""pass@k and majority votes against every subset of k samples, intervals and calibration against what defines them."""
 
 from collections import Counter
 from fractions import Fraction
@@ -8,7 +8,14 @@ from math import comb
 import pytest
 import torch
 
-from minirl.evaluate import maj_at_k, pass_at_k, wilson_interval
+from minirl.evaluate import (
+    expected_calibration_error,
+    maj_at_k,
+    pass_at_k,
+    reliability,
+    wilson_interval,
+    win_rate,
+)
 
 
 @pytest.mark.parametrize("n", range(1, 8))
@@ -133,3 +140,125 @@ def test_wilson_published_example():
 def test_wilson_refuses_what_cannot_be(successes, n):
     with pytest.raises(ValueError, match="expected 0 ≤ successes ≤ n"):
         wilson_interval(successes, n)
+
+
+@pytest.mark.parametrize("wins, ties, losses", [(6, 0, 4), (6, 1, 4), (6, 3, 1), (0, 5, 0), (0, 0, 1), (12, 0, 0)])
+def test_a_tie_is_half_a_win(wins, ties, losses):
+    share, low, high = win_rate(wins, ties, losses)
+    assert share == pytest.approx((wins + 0.5 * ties) / (wins + ties + losses))
+    assert (low, high) == wilson_interval(wins + 0.5 * ties, wins + ties + losses, 1.96)
+    assert 0 <= low <= share <= high <= 1
+
+
+def test_the_win_rates_of_the_two_sides_are_mirror_images():
+    share, low, high = win_rate(7, 4, 2, z=1.0)
+    assert win_rate(2, 4, 7, z=1.0) == pytest.approx((1 - share, 1 - high, 1 - low))
+    wider = win_rate(7, 4, 2, z=3.0)
+    assert wider[0] == share and wider[1] < low and wider[2] > high
+
+
+def test_win_rate_bounds_hold_the_truth_at_least_as_often_as_they_say_when_there_are_ties():
+    """Summed over every outcome of 30 comparisons that are won, tied or lost with chances 0.5, 0.3 and 0.2."""
+    n, chances, held = 30, (0.5, 0.3, 0.2), 0.0
+    for wins in range(n + 1):
+        for ties in range(n + 1 - wins):
+            _, low, high = win_rate(wins, ties, n - wins - ties)
+            ways = comb(n, wins) * comb(n - wins, ties)
+            often = ways * chances[0] ** wins * chances[1] ** ties * chances[2] ** (n - wins - ties)
+            held += often * (low <= 0.65 <= high)
+    assert held > 0.97
+
+
+@pytest.mark.parametrize("counts", [(0, 0, 0), (-1, 2, 3), (3, 2, -1), (3, -2, 1)])
+def test_win_rate_refuses_what_cannot_be(counts):
+    with pytest.raises(ValueError, match="expected at least one comparison and no negative counts"):
+        win_rate(*counts)
+
+
+def random_answers(seed, n=200):
+    """Confidences in hundredths, so that many lie on the edge of a bin, and whether each answer is right."""
+    generator = torch.Generator().manual_seed(seed)
+    hundredths = torch.randint(0, 101, (n,), generator=generator)
+    return hundredths.tolist(), torch.randint(0, 2, (n,), generator=generator).tolist()
+
+
+def bins_in_plain_python(hundredths, correct, bins):
+    """(mean confidence, accuracy, count) of each bin (b/bins, (b + 1)/bins], without a fraction on the way."""
+    found = []
+    for b in range(bins):
+        inside = [
+            (h, c)
+            for h, c in zip(hundredths, correct, strict=True)
+            if 100 * b < h * bins <= 100 * (b + 1) or h == b == 0
+        ]
+        n = max(len(inside), 1)
+        found.append((sum(h for h, _ in inside) / 100 / n, sum(c for _, c in inside) / n, len(inside)))
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("bins", [1, 5, 10, 20, 300])
+def test_bins_hold_what_lies_in_them_and_their_right_edge(bins, dtype):
+    hundredths, correct = random_answers(bins)
+    found = reliability(torch.tensor([h / 100 for h in hundredths], dtype=dtype), torch.tensor(correct), bins)
+    expected = torch.tensor(bins_in_plain_python(hundredths, correct, bins), dtype=torch.float64).T
+    exactly = {} if dtype == torch.float64 else {"rtol": 1e-6, "atol": 1e-7}
+    torch.testing.assert_close(found.confidence, expected[0], **exactly)
+    torch.testing.assert_close(found.accuracy, expected[1])
+    assert found.count.tolist() == expected[2].tolist()
+
+
+@pytest.mark.parametrize("bins", [1, 5, 10, 20])
+def test_the_calibration_error_is_the_mean_gap_weighted_by_count(bins):
+    hundredths, correct = random_answers(bins + 100)
+    rows = bins_in_plain_python(hundredths, correct, bins)
+    truth = sum(count * abs(accuracy - confidence) for confidence, accuracy, count in rows) / len(correct)
+    confidence = torch.tensor(hundredths, dtype=torch.float64) / 100
+    assert expected_calibration_error(confidence, torch.tensor(correct), bins) == pytest.approx(truth, abs=1e-12)
+    assert expected_calibration_error(confidence.view(2, -1), torch.tensor(correct).view(2, -1) == 1, bins) == (
+        pytest.approx(truth, abs=1e-12)
+    )
+
+
+def test_a_calibration_that_fits_in_the_head():
+    """Four answers at 0.75, three right: calibrated. At 1.0, the same three: a quarter too sure. Empty bins are 0."""
+    right = torch.tensor([True, True, True, False])
+    assert expected_calibration_error(torch.full((4,), 0.75), right) == 0
+    assert expected_calibration_error(torch.ones(4), right) == 0.25
+    assert expected_calibration_error(torch.zeros(4), right) == 0.75
+    found = reliability(torch.ones(4), right, bins=2)
+    assert [values.tolist() for values in found] == [[0, 1], [0, 0.75], [0, 4]]
+
+
+def test_the_error_cannot_cancel_between_bins_but_does_within_one():
+    """Too sure at 0.75 and too modest at 0.25: one bin sees nothing of it."""
+    confidence, correct = torch.tensor([0.75, 0.75, 0.25, 0.25]), torch.tensor([1, 0, 1, 0])
+    assert expected_calibration_error(confidence, correct, bins=2) == 0.25
+    assert expected_calibration_error(confidence, correct, bins=1) == 0
+
+
+def test_few_answers_make_a_calibrated_model_look_wrong():
+    """Over all outcomes of n answers at confidence 0.5 that are right half of the time, the error averages above 0."""
+    means = []
+    for n in (2, 8, 14):
+        for right in range(n + 1):
+            error = expected_calibration_error(torch.full((n,), 0.5), torch.arange(n) < right)
+            assert error == pytest.approx(abs(right / n - 0.5))
+        means.append(sum(comb(n, right) * abs(right / n - 0.5) for right in range(n + 1)) / 2**n)
+    assert means[0] > means[1] > means[2] > 0.1
+
+
+@pytest.mark.parametrize(
+    "confidence, correct, bins, message",
+    [
+        ([0.5], [1], 0, "at least one bin; got 0"),
+        ([], [], 10, "at least one; got shapes"),
+        ([0.5, 1.01], [1, 0], 10, "confidence must lie between 0 and 1; got 0.5 to 1.0"),
+        ([-0.5, 1.0], [1, 0], 10, "confidence must lie between 0 and 1; got -0.5 to 1.0"),
+        ([0.5, float("nan")], [1, 0], 10, "confidence must lie between 0 and 1; got nan"),
+        ([0.5, 1.0], [1, 2], 10, "correct must lie between 0 and 1; got 1 to 2"),
+    ],
+)
+def test_calibration_refuses_what_cannot_be(confidence, correct, bins, message):
+    with pytest.raises(ValueError, match=message):
+        reliability(torch.tensor(confidence), torch.tensor(correct), bins)

@@ -95,12 +95,12 @@ def rate_histogram(rates: Sequence[float], samples: int, ax=None):
     return ax
 
 
-def widths(half_width, marked: dict[str, int], ax=None):
+def widths(half_width, marked: dict[int, str], ax=None):
     """Half of an interval in points against the number of problems, with some numbers marked."""
     ax = ax or plt.subplots(figsize=(4, 3))[1]
     sizes = np.geomspace(20, 10_000, 60).round().astype(int).tolist()
     ax.loglog(sizes, [half_width(size) for size in sizes], color=BLUE)
-    for name, size in marked.items():
+    for size, name in marked.items():
         ax.plot(size, half_width(size), "o", color=RED)
         place = {"xytext": (6, 5), "textcoords": "offset points"}
         ax.annotate(f"{name}: ± {half_width(size):.1f}", (size, half_width(size)), **place)

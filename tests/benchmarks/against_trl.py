@@ -4,7 +4,8 @@
 the format; normalized deltas, one update with Adam, no KL, float32. Both sides get the same prompts and the same
 reward, and take turns step by step in one process. The learning rate is next to nothing, so that lengths stay what they
 are. Times are of whole steps: prompts, sampling, rewards, loss, update and all metrics that either side computes. Two
-threads wait for each other, so they need two free cores: on a busy machine trust the CPU seconds of one thread.
+threads wait for each other, so they need two free cores. On a busy machine set OMP_WAIT_POLICY=passive, or they burn
+what they wait for, and trust the CPU seconds of one thread.
 
 TRL's settings are the fastest we found on a CPU: generation by transformers with its cache and without vLLM; all 256
 rows in one pass, no gradient checkpointing, no log-probs of an older policy where they would be the same, no reference
@@ -17,6 +18,7 @@ after a small warm-up; with all rows in one backward pass, and in eight passes. 
 """
 
 import gc
+import importlib.util
 import itertools
 import os
 import statistics
@@ -199,6 +201,9 @@ def report_memory(passes: int) -> None:
 
 
 def main(repeats: int = 5) -> None:
+    if importlib.util.find_spec("trl") is None:
+        print("Against TRL: skipped, for it is not installed (pip install -e '.[trl]' -c constraints.txt)")
+        return
     for threads in (1, 2):
         report_speed(repeats, threads)
     if sys.platform == "linux":

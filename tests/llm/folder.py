@@ -2,6 +2,7 @@
 
 import json
 
+import torch
 from tiny import tiny_qwen2
 
 SPECIAL = ("<|pad|>", "<|end|>", "<unk>")
@@ -46,3 +47,12 @@ def save_data(folder, train=40, test=12):
         rows = [{"question": f"{split} {n} apples", "answer": f"It is {n % 10}.\n#### {n % 10}"} for n in range(count)]
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
+
+
+def written(tokenizer, *texts, group=1):
+    """Responses as a policy writes them: an end token last, padding behind, and the mask up to the end token."""
+    rows = [tokenizer(text)["input_ids"] + [tokenizer.eos_token_id] for text in texts]
+    width = max(map(len, rows))
+    responses = torch.tensor([row + [tokenizer.pad_token_id] * (width - len(row)) for row in rows])
+    mask = torch.arange(width) < torch.tensor([len(row) for row in rows])[:, None]
+    return responses.unflatten(0, (-1, group)), mask.unflatten(0, (-1, group))

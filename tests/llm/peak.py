@@ -5,7 +5,10 @@ Run with the model's and the workload's settings as JSON. Linux only: it reads a
 
 import gc
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -55,6 +58,30 @@ def memory(name):
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 
 
+def measured(script, *words):
+    """What a script of this folder prints, run so that glibc gives every freed tensor back to the system."""
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "MALLOC_MMAP_THRESHOLD_": "131072"}
+    command = [sys.executable, str(Path(__file__).parent / script), *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def free_gigabytes():
+    """What Linux can give a new process without pushing others out, 0 elsewhere."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    with open("/proc/meminfo") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")) / 1e9
+
+
+def reset_peak():
+    """VmHWM starts anew from what is in memory now."""
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     model, work = json.loads(sys.argv[1])
@@ -64,8 +91,7 @@ if __name__ == "__main__":
     once = torch.ones(2, requires_grad=True)  # what checkpointing imports when it is first used
     checkpoint(torch.exp, once, use_reentrant=False).sum().backward()
     gc.collect()
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
+    reset_peak()
     before = memory("VmRSS")
     two_epochs(model, work)
     print(memory("VmHWM") - before)

@@ -1,13 +1,16 @@
 """GSM8K: the loader on small files, its sentences, and every gold solution of the real files where they are at hand."""
 
+import hashlib
 import json
 import os
 import random
 import sys
 import types
+import warnings
 from pathlib import Path
 
 import pytest
+from folder import word_tokenizer
 
 from minirl.llm import gsm8k
 from minirl.llm.gsm8k import SHA256, contaminated, duplicates, fingerprint, load
@@ -53,6 +56,11 @@ def test_marks_can_stay(tmp_path):
     assert "<<48/2=24>>" in load("train", file, marks=True, check=False)[0].solution
 
 
+def test_the_last_mark_has_the_answer_and_each_calculator_mark_goes():
+    row = {"question": "How many?", "answer": "#### first 2+2=<<2+2=4>>4, then 4+1=<<4+1=5>>5.\n#### 5"}
+    assert gsm8k.problem(row) == Problem("How many?", "#### first 2+2=4, then 4+1=5.\n#### 5", "5")
+
+
 def test_blank_lines_and_a_byte_order_mark_are_harmless(tmp_path):
     file = write(tmp_path, ROWS)
     file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n\r\n") + b"\n  \n")
@@ -63,6 +71,39 @@ def test_the_environment_names_the_folder(tmp_path, monkeypatch):
     write(tmp_path, ROWS)
     monkeypatch.setenv("MINIRL_GSM8K", str(tmp_path))
     assert len(load("test", check=False)) == 4
+
+
+def test_a_path_comes_before_the_environment(tmp_path, monkeypatch):
+    for name in ("mine", "theirs"):
+        (tmp_path / name).mkdir()
+    write(tmp_path / "mine", ROWS[:1]), write(tmp_path / "theirs", ROWS)
+    monkeypatch.setenv("MINIRL_GSM8K", str(tmp_path / "theirs"))
+    assert len(load("test", tmp_path / "mine", check=False)) == 1
+
+
+def test_a_fingerprint_is_that_of_the_lines_as_the_official_files_have_them():
+    text = b'{"question": "How much, in \\u00a3?", "answer": "#### 1"}\n{"question": "b", "answer": "#### 2"}\n'
+    rows = [{"question": "How much, in £?", "answer": "#### 1"}, {"question": "b", "answer": "#### 2"}]
+    assert fingerprint(rows) == hashlib.sha256(text).hexdigest()
+
+
+def test_official_rows_pass_in_silence(tmp_path, monkeypatch):
+    write(tmp_path, ROWS)
+    monkeypatch.setitem(gsm8k.SHA256, "test", fingerprint(ROWS))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        load("test", tmp_path)
+    assert said == []
+
+
+def test_a_task_trains_on_its_split_and_is_judged_on_the_test(tmp_path):
+    for split, answer in (("train", 1), ("test", 2)):
+        write(tmp_path, [{"question": "1 apples", "answer": f"#### {answer}"}] * 3, f"{split}.jsonl")
+    settings = {"prompt": PROMPTS["question"], "max_held_out": 2, "judge": "lenient", "weights": {"format": 0.5}}
+    with pytest.warns(UserWarning, match="is not the official GSM8K"):
+        task = gsm8k.GSM8KTask(word_tokenizer(), path=tmp_path, **settings)
+    assert [problem.answer for problem in task.train] == ["1"] * 3 and task.held_out().answers == ["2"] * 2
+    assert (task.judge, task.weights) == ("lenient", {"format": 0.5})
 
 
 def test_other_rows_warn(tmp_path):
@@ -144,6 +185,8 @@ def test_contamination_by_hand():
     assert contaminated(train, test, n=4) == [(0, 0), (2, 1)]
     assert contaminated(train, test, n=5) == [(2, 1)]
     assert contaminated(train, test, n=1) == [(0, 0), (1, 0), (2, 1), (3, 2)]
+    assert contaminated(asks("b c d", "a b c"), asks("a b c d"), n=3) == [(0, 0)], "the first of several is named"
+    assert contaminated(asks("a b c", "a b c"), asks("a b c"), n=3) == [(0, 0)]
     assert contaminated([], test) == contaminated(train, []) == []
 
 

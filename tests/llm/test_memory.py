@@ -2,18 +2,18 @@
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 import torch
+from peak import measured
 from tiny import Tokens, ragged_prompts, tiny_gpt2, tiny_qwen2
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from minirl.llm.memory import (
     GIB,
+    Memory,
     Workload,
     activation_bytes,
     available,
@@ -73,7 +73,7 @@ def test_a_micro_batch_keeps_what_is_counted(micro_batch_size):
     policy = LanguagePolicy(Qwen2ForCausalLM(config), Tokens(), 24)
     prompts, responses = torch.randint(1, 3, (6, 40)), torch.full((6, 4, 24), 2)
     work = Workload(6, 4, 40, 24, micro_batch_size=micro_batch_size)
-    some = slice(0, work.micro_prompts)
+    some = slice(0, micro_batch_size)
     kept = kept_by(policy.model, lambda: policy.log_probs(prompts[some], responses[some], responses[some] == 2))
     assert kept == pytest.approx(activation_bytes(config, work), rel=0.1)
 
@@ -110,6 +110,14 @@ def test_the_0_5b_model_has_its_published_size():
     assert memory.weights + memory.gradients + memory.optimizer == 16 * 494_032_768
 
 
+def test_the_peak_is_what_is_always_there_the_largest_phase_and_an_eighth():
+    parts = {"weights": 1, "gradients": 2, "optimizer": 4, "reference": 8, "half_copies": 16}  # always: 31
+    phases = {"kv_cache": 3, "sampling_logits": 5, "scoring": 8, "activations": 2, "update_logits": 6}
+    assert Memory(**parts, **phases).peak == (31 + 8) * 9 // 8
+    for name, more, largest in (("scoring", 9, 9), ("sampling_logits", 7, 10), ("activations", 5, 11)):
+        assert Memory(**parts, **{**phases, name: more}).peak == (31 + largest) * 9 // 8
+
+
 PEAKS = {
     "plain": Workload(8, 4, 24, 40),
     "checkpointing": Workload(8, 4, 24, 40, checkpointing=True),
@@ -117,23 +125,13 @@ PEAKS = {
 }
 
 
-def measured(work, **environment):
-    settings = {name: value for name, value in asdict(work).items() if name != "held_out"}
-    command = [sys.executable, str(Path(__file__).parent / "peak.py"), json.dumps([MEDIUM, settings])]
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path, **environment}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout)
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak is read from /proc, which only Linux has")
 @pytest.mark.parametrize("name", PEAKS)
 def test_the_estimate_is_within_25_percent_of_the_measured_peak(name):
     """19 million parameters; glibc is told to give every freed tensor back, so that tensors are what is measured."""
     expected = estimate(Qwen2Config(**MEDIUM), PEAKS[name]).peak
-    assert expected == pytest.approx(measured(PEAKS[name], MALLOC_MMAP_THRESHOLD_="131072"), rel=0.25)
+    settings = {each: value for each, value in asdict(PEAKS[name]).items() if each != "held_out"}
+    assert expected == pytest.approx(measured("peak.py", json.dumps([MEDIUM, settings])), rel=0.25)
 
 
 # ---- refusing

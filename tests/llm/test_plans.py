@@ -144,5 +144,5 @@ def test_a_histogram_counts_and_marks_what_teaches_nothing():
 
 
 def test_a_marked_width_says_its_number():
-    ax = pictures.widths(lambda size: 100 / size**0.5, {"here": 100})
+    ax = pictures.widths(lambda size: 100 / size**0.5, {100: "here"})
     assert [text.get_text() for text in ax.texts] == ["here: ± 10.0"]

@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM,
 
 from minirl.llm import memory, plans, word_problems
 from minirl.llm.gsm8k import HOW_TO_GET_IT
+from minirl.llm.policy import LanguagePolicy
 from minirl.llm.prompts import BOXED, CHAT, R1_ZERO
 
 NOTEBOOK = NOTEBOOKS / "12_qwen_on_gsm8k.ipynb"
@@ -87,7 +88,9 @@ def cells(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(("kind", "prompt"), [("qwen2", "boxed"), ("qwen3-Base", "r1-zero")])
 def test_every_cell_runs_on_a_folder_with_a_qwen(cells, tmp_path, monkeypatch, kind, prompt, capsys):
-    """A random model is never right: every group is tied, nothing is mended, and still no cell stumbles."""
+    """In bfloat16 and with layers computed again, as on a GPU; a random model is never right, and no cell stumbles."""
+    half = torch.autocast("cpu", torch.bfloat16)
+    monkeypatch.setattr(LanguagePolicy, "_half_precision", lambda policy: half)
     monkeypatch.setenv("MODEL", save_qwen(tmp_path, kind))
     plan = cells.run("settings", "settings")["plan"]
     assert plan.prompt == prompt

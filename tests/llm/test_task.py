@@ -1,8 +1,10 @@
 """Questions become prompts, responses become rewards: what is padded, decoded, graded and counted."""
 
+import folder
 import pytest
 import torch
 from folder import word_tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from minirl.llm.pocket.tokenizer import build_tokenizer
 from minirl.llm.problem import Problem
@@ -21,12 +23,7 @@ def task(**settings):
 
 
 def written(*texts, group=1):
-    """Responses as a policy writes them: an end token last, padding behind, and the mask up to the end token."""
-    rows = [TOKENIZER(text)["input_ids"] + [END] for text in texts]
-    width = max(map(len, rows))
-    responses = torch.tensor([row + [TOKENIZER.pad_token_id] * (width - len(row)) for row in rows])
-    mask = torch.arange(width) < torch.tensor([len(row) for row in rows])[:, None]
-    return responses.unflatten(0, (-1, group)), mask.unflatten(0, (-1, group))
+    return folder.written(TOKENIZER, *texts, group=group)
 
 
 def test_left_pad_puts_every_end_in_the_last_column():
@@ -74,6 +71,22 @@ def test_held_out_problems_are_the_test_set_or_its_beginning():
     assert task(max_held_out=2).held_out().answers == ["3", "-7"]
 
 
+def test_training_and_held_out_problems_are_not_mixed_up():
+    train, test = ([Problem("1 apples", "", answer)] * 3 for answer in ("1", "2"))
+    split = LanguageTask(TOKENIZER, train, test, question)
+    assert set(split.sample(3).answers) == {"1"} and set(split.held_out().answers) == {"2"}
+
+
+def test_a_prompt_gets_no_special_tokens_that_it_does_not_write_itself():
+    """Some tokenizers put a token in front of every text: a chat template has it already."""
+    tokenizer = word_tokenizer()
+    front = TemplateProcessing(single="<unk> $A", special_tokens=[("<unk>", tokenizer.unk_token_id)])
+    tokenizer.backend_tokenizer.post_processor = front
+    assert tokenizer("apples")["input_ids"][0] == tokenizer.unk_token_id
+    batch = LanguageTask(tokenizer, PROBLEMS, PROBLEMS, question).encode(PROBLEMS)
+    assert torch.equal(batch.prompts, task().encode(PROBLEMS).prompts)
+
+
 def test_only_what_is_inside_the_mask_is_read():
     """What stands behind the first end token was never said."""
     responses, mask = written("#### 3", "1 #### 4")
@@ -94,9 +107,9 @@ def test_an_empty_response_is_an_empty_text():
 
 
 def test_responses_stay_in_their_groups():
-    responses, mask = written("#### 3", "#### 1", "#### 2", "#### 7", group=2)
+    responses, mask = written("#### 3", "#### 3", "#### 2", "#### 7", group=2)
     batch = Batch(torch.zeros(2, 1, dtype=torch.long), ["3", "7"])
-    assert task().check("strict", batch, responses, mask).tolist() == [[1, 0], [0, 1]]
+    assert task().check("strict", batch, responses, mask).tolist() == [[1, 1], [0, 1]]
 
 
 ANSWERS = {

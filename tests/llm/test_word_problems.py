@@ -1,15 +1,19 @@
 """Word problems: each worked step is right, numbers keep their limits, and nothing leaks between the splits."""
 
+import random
 import re
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
+from math import prod
 
 import pytest
 
+from minirl.llm import word_problems
 from minirl.llm.word_problems import GOODS, LARGEST, LARGEST_GIVEN, NAMES, STORIES, generate, is_held_out, stream
 
-PROBLEMS = generate(2000, seed=0)
-HELD_OUT = generate(1000, seed=0, split="held_out")
+PROBLEMS = generate(1000, seed=0)
+HELD_OUT = generate(500, seed=0, split="held_out")
 EQUATION = re.compile(r"(\d+) ([-+*/]) (\d+) = (\d+)\.")
 EXACT = {"+": Fraction.__add__, "-": Fraction.__sub__, "*": Fraction.__mul__, "/": Fraction.__truediv__}
 
@@ -69,7 +73,7 @@ def test_each_operand_was_given_or_is_an_earlier_result_and_every_given_number_i
 def test_a_story_told_by_hand():
     """Read the question with a second, independent reader: plain rules on its sentences."""
     simple = [p for p in PROBLEMS if p.story == "collect" and not re.search("each|bags|dollars", p.question)]
-    assert len(simple) > 100
+    assert len(simple) > 60
     for problem in simple:
         count = 0
         for sentence in problem.question.split(".")[:-1]:
@@ -77,6 +81,33 @@ def test_a_story_told_by_hand():
             sign = -1 if re.search("sells|loses|gives", sentence) else 1
             count = number if " has " in sentence else count + sign * number
         assert str(count) == problem.answer
+
+
+def compared(question):
+    """What each person has in the end, and the persons asked about: plain rules on the sentences of a comparison."""
+    *told, asked = re.split(r"(?<=\.) ", question)
+    has = {}
+    for sentence in told:
+        who, numbers = sentence.split()[0], [int(number) for number in re.findall(r"\d+", sentence)]
+        other = re.search(r"than (\w+)|many as (\w+)", sentence)
+        if other:
+            base, number = has[other[1] or other[2]], numbers[0]
+            has[who] = base * number if "times" in sentence else base + number * (-1 if "fewer" in sentence else 1)
+        elif " has " in sentence:
+            has[who] = prod(numbers)
+        else:
+            has[who] += numbers[0] * (-1 if re.search("sells|loses|gives", sentence) else 1)
+    return has, [name for name in NAMES if name in asked]
+
+
+def test_a_comparison_is_worked_out_for_whom_it_asks():
+    problems = [problem for problem in PROBLEMS if problem.story == "compare"]
+    together = 0
+    for problem in problems:
+        has, asked = compared(problem.question)
+        assert str(sum(has[name] for name in asked)) == problem.answer, problem
+        together += len(asked) == 2
+    assert 50 < together < len(problems) - 50
 
 
 def test_all_operations_stories_and_numbers_of_steps_occur():
@@ -104,6 +135,20 @@ def test_a_fifth_is_held_out():
     assert all(is_held_out(problem) == (index >= len(PROBLEMS)) for index, problem in enumerate(both))
     shares = [sum(is_held_out(p) for p in generate(500, seed=9, split=split)) for split in ("train", "held_out")]
     assert shares == [0, 500]
+
+
+def test_the_split_looks_at_the_arithmetic_and_at_no_word():
+    for problem in PROBLEMS[:100] + HELD_OUT[:100]:
+        other = replace(problem, question="Retold.", solution="", story="other")
+        assert is_held_out(other) == is_held_out(problem)
+
+
+def test_the_share_that_is_held_out_is_a_fifth_of_what_is_told():
+    rng = random.Random(0)
+    told = [word_problems.told(rng, 1 + draw % 4) for draw in range(6000)]
+    different = {" ".join(map(str, each.steps)): is_held_out(each) for each in told if each is not None}
+    share, spread = sum(different.values()) / len(different), (0.16 / len(different)) ** 0.5
+    assert len(different) > 1500 and abs(share - 0.2) < 4 * spread
 
 
 def test_questions_are_different_within_one_call():
