@@ -1,7 +1,8 @@
 """Re-execute notebooks in full, in a fresh kernel each, and keep outputs that are the same whoever runs them.
 
-Pictures keep 256 colours, which nobody sees and which halves the file. Dropped: timing, the kernel's version, what progress bars and warnings leave on stderr, and views of widgets, which show
-nothing without a kernel (a picture beside a widget stays).
+Pictures keep 256 colours, which nobody misses and which halves the file. Dropped: timing, the kernel's version, what
+progress bars and warnings leave on stderr, and views of widgets, which show nothing without a kernel (a picture beside
+a widget stays).
 """
 
 import base64
