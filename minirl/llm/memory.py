@@ -146,11 +146,14 @@ def scoring_bytes(config, work: Workload) -> int:
 
 
 def cache_bytes(config, work: Workload) -> int:
-    """Keys and values of all rows; those of one layer again, spread over its queries, and one more while it grows."""
+    """Keys and values of all rows; those of one layer again, spread over its queries, and one more while it grows.
+
+    Under autocast the values are bfloat16, but the keys, which are rotated in float32, stay float32.
+    """
     layers, _, queries, keys, _ = shape(config)
     spread = 2 * queries if queries != keys else 0
-    numbers = work.sampled_rows * (work.prompt_tokens + work.new_tokens) * (2 * layers * keys + spread + keys)
-    return numbers * (2 if work.bfloat16 else 4)
+    a_token = 4 * keys * (layers + 1) + (2 if work.bfloat16 else 4) * (keys * layers + spread)
+    return work.sampled_rows * (work.prompt_tokens + work.new_tokens) * a_token
 
 
 def estimate(config, work: Workload) -> Memory:
