@@ -87,17 +87,18 @@ def by_trl(work: Work, folder: str, after_step: Callable[[], None]) -> list[int]
 
     def reward(completions, completion_ids, answer, **_):
         lengths.extend(map(len, completion_ids))
-        return [
-            sum(weight * CHECKS[name](text, gold, False) for name, weight in WEIGHTS.items())
-            for text, gold in zip(completions, answer, strict=True)
-        ]
+        return [earned(text, gold) for text, gold in zip(completions, answer, strict=True)]
 
-    settings = GRPOConfig(folder, **trl_settings(work))
-    data = trl_data(work, policy.tokenizer)
+    settings, data = GRPOConfig(folder, **trl_settings(work)), trl_data(work, policy.tokenizer)
     trainer = GRPOTrainer(policy.model, reward, settings, data, processing_class=policy.tokenizer, callbacks=[Told()])
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     return lengths
+
+
+def earned(text: str, gold: str) -> float:
+    """What the task of minirl's side pays for a response."""
+    return sum(weight * CHECKS[name](text, gold, False) for name, weight in WEIGHTS.items())
 
 
 def trl_settings(work: Work) -> dict:

@@ -77,7 +77,8 @@ def one_step(policy):
     (metrics,) = train(policy, Noise(12, CONFIG.vocab_size), Config(epochs=1, inner_steps=1, **settings))
     moved = [not torch.equal(old, weight[:8]) for old, weight in zip(before, policy.parameters(), strict=True)]
     expected = estimate(CONFIG, Workload(prompt_tokens=12, new_tokens=NEW_TOKENS, **settings)).peak
-    return {"metrics": metrics, "moved": sum(moved) / len(moved), "estimate": expected}
+    size = sum(weight.numel() for weight in policy.parameters())
+    return {"metrics": metrics, "moved": sum(moved) / len(moved), "weights": size, "estimate": expected}
 
 
 def timed(work, *arguments):

@@ -26,6 +26,7 @@ def test_samples_in_a_padded_batch_are_those_of_each_prompt_alone(found):
 
 def test_a_step_changes_the_weights(found):
     """Two prompts of two responses each; every matrix, bias and norm has moved."""
+    assert found["weights"] == 494_032_768
     assert found["metrics"]["grad_norm"] > 0 and found["metrics"]["zero_signal_groups"] == 0
     assert found["moved"] == 1
 
