@@ -57,7 +57,7 @@ def minirl(version: Annotated[bool | None, VERSION] = None) -> None:
 @app.command()
 def demo(
     seeds: Annotated[int, Option(min=2, help="Runs with each delta, at least two.")] = 5,
-    pocket_epochs: Annotated[int, Option(min=0, help="Epochs of GRPO on the pocket model; 0: only sort.")] = 40,
+    pocket_epochs: Annotated[int, Option(min=0, help="Epochs of GRPO on the pocket model; 0: only sort.")] = 30,
     out: Annotated[Path, Option(help="Folder for the pictures.")] = Path("artefacts"),
 ) -> None:
     """Train two policies from rewards alone: one that sorts numbers, and a small language model.

@@ -74,7 +74,7 @@ def update(policy, rollout: Rollout, deltas: PerResponse, weights: PerToken, con
     for rows in torch.arange(len(weights)).split(config.micro_batch_size or len(weights)):
         part = rollout.rows(rows)
         live = part.mask & ~silent[rows]
-        log_probs = policy.log_probs(part.prompts, part.responses, live).where(live, part.old_log_probs)
+        log_probs = policy.log_probs(part.prompts, part.responses, live) + part.old_log_probs.masked_fill(live, 0)
         loss = (token_losses(log_probs, part, deltas[rows], config) * weights[rows]).sum()
         stop_if_not_finite(where, "loss", loss)
         if loss.requires_grad:

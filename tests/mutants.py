@@ -565,7 +565,7 @@ MUTANTS_BY_MODULE_AND_TEST = {
             ("a KL in the reward scores them all", 'not config.beta or config.kl_in == "reward"', "not config.beta"),
         ],
         "test_train.py::test_update_returns_the_loss_the_norm_and_the_log_probs_before_the_step": [
-            ("what was not scored has probability 1", ".where(live, part.old_log_probs)", ""),
+            ("what was not scored has probability 1", " + part.old_log_probs.masked_fill(live, 0)", ""),
             ("what has a signal is silent", "(deltas == 0)[..., None]", "(deltas != 0)[..., None]"),
             ("the loss is a mean over the tensor", "* weights[rows]).sum()", "* weights[rows]).mean()"),
         ],
