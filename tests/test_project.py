@@ -113,7 +113,13 @@ def test_ci_and_the_workflow_run_make_test():
     steps = yaml.safe_load(read(".github/workflows/test.yml"))["jobs"]["test"]["steps"]
     assert "bash .ci/run" in [step.get("run") for step in steps]
     recipe = read("Makefile").split("\ntest:", 1)[1].split("\n\n", 1)[0]
-    for part in ("ruff check .", "ruff format --check .", "MINIRL_FAST=1", "pytest -n 2", "--nbval-lax tests notebooks"):
+    for part in (
+        "ruff check .",
+        "ruff format --check .",
+        "MINIRL_FAST=1",
+        "pytest -n 2",
+        "--nbval-lax tests notebooks",
+    ):
         assert part in recipe
 
 

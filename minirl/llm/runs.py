@@ -202,10 +202,18 @@ def best_device():
 
 
 def open_policy(settings: Settings, longest: int):
-    """The model with its weights; ValueError where the longest prompt and a response exceed its context."""
+    """The model with its weights; ValueError where the longest prompt and a response exceed its context.
+
+    A pocket model gets one thread unless OMP_NUM_THREADS says otherwise: on a busy machine, two that wait for each
+    other at every small tensor are many times slower than one.
+    """
+    import torch
+
     from minirl.llm.memory import checkpoint_layers
     from minirl.llm.policy import load
 
+    if settings.model in SMALL and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
     policy = load(settings.model, settings.max_new_tokens, temperature=settings.temperature)
     limit = getattr(policy.model.config, "max_position_embeddings", None)
     if limit is not None and longest + settings.max_new_tokens > limit:

@@ -431,3 +431,15 @@ def test_eval_of_a_run_that_does_not_fit(minirl, tmp_path):
         "a run on sorting is evaluated while it trains; expected one on word-problems or gsm8k"
         in said(minirl("eval", "--run", "sort", **nothing)[2])[0]
     )
+
+
+@pytest.mark.parametrize("asked, name, expected", [(None, "pocket", [1]), ("2", "pocket", []), (None, "tiny", [])])
+def test_a_pocket_model_gets_one_thread_unless_another_number_is_asked_for(asked, name, expected, folders, monkeypatch):
+    given = []
+    monkeypatch.setattr(torch, "set_num_threads", given.append)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if asked:
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    model = str(folders[0]) if name == "tiny" else name
+    language.open_policy(language.Settings("word-problems", model, max_new_tokens=4), longest=8)
+    assert given == expected
