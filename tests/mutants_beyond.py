@@ -1,4 +1,4 @@
-"""Wrong versions of what lies beyond the core: preferences, shaping, evaluation. `mutants` adds them to its own."""
+"""Wrong versions beyond the core: preferences, critic, shaping, evaluation. `mutants` adds them to its own."""
 
 BEYOND_BY_MODULE_AND_TEST = {
     "preferences": {
@@ -94,6 +94,150 @@ BEYOND_BY_MODULE_AND_TEST = {
         "test_preferences.py::test_beta_must_be_positive": [
             ("beta may be 0", "if not beta > 0", "if not beta >= 0"),
             ("SimPO takes any beta", "_positive(beta) * per_token", "beta * per_token"),
+        ],
+    },
+    "critic": {
+        "test_critic.py::test_gae_equals_its_formula_in_plain_python": [
+            ("gamma is left out", "+ gamma * to_come)", "+ to_come)"),
+            (
+                "gamma discounts the reward of its own step",
+                "(rewards[..., t] + gamma * to_come)",
+                "(gamma * (rewards[..., t] + to_come))",
+            ),
+            (
+                "lambda is turned round",
+                "(1 - lam) * next_value + lam * next_return",
+                "lam * next_value + (1 - lam) * next_return",
+            ),
+            ("lambda discounts what comes later", "(1 - lam) * next_value + lam", "lam"),
+            ("the reward is left out", "(rewards[..., t] + gamma * to_come)", "(gamma * to_come)"),
+            (
+                "the first lambda counts for all",
+                "+ lam * next_return",
+                "+ torch.as_tensor(lam).flatten()[0] * next_return",
+            ),
+        ],
+        "test_critic.py::test_a_response_that_fits_in_the_head": [
+            ("advantages have the wrong sign", "(returns - values).masked", "(values - returns).masked"),
+            ("advantages lack their baseline", "(returns - values).masked", "returns.masked"),
+            ("the recursion runs forwards", "reversed(range(mask.shape[-1]))", "range(mask.shape[-1])"),
+            ("the first token is left out", "reversed(range(mask.shape[-1]))", "reversed(range(1, mask.shape[-1]))"),
+        ],
+        "test_critic.py::test_what_is_not_said_is_gamma_one_and_lambda_one": [
+            ("gamma is 0.99 by default", "gamma: float = 1.0", "gamma: float = 0.99"),
+            ("lambda is 0.95 by default", "lam: float | PerResponse = 1.0", "lam: float | PerResponse = 0.95"),
+        ],
+        "test_critic.py::test_equal_outcomes_give_equal_returns_to_the_last_digit": [
+            (
+                "a value is added and taken away again",
+                "(1 - lam) * next_value + lam * next_return",
+                "next_value + lam * (next_return - next_value)",
+            ),
+        ],
+        "test_critic.py::test_holes_change_nothing_but_the_place": [
+            (
+                "a hole ends the response",
+                "next_value = values[..., t].where(mask[..., t], next_value)",
+                "next_value = values[..., t].where(mask[..., t], 0)",
+            ),
+            ("a hole forgets the return", ".where(mask[..., t], next_return)", ".where(mask[..., t], 0)"),
+            ("a hole has a value", "values[..., t].where(mask[..., t], next_value)", "values[..., t]"),
+            (
+                "a hole pays",
+                "(rewards[..., t] + gamma * to_come).where(mask[..., t], next_return)",
+                "rewards[..., t] + gamma * to_come",
+            ),
+        ],
+        "test_critic.py::test_what_stands_outside_the_mask_is_never_looked_at": [
+            ("advantages outside the mask", "(returns - values).masked_fill(~mask, 0)", "(returns - values)"),
+            ("nan times 0 outside the mask", "(returns - values).masked_fill(~mask, 0)", "(returns - values) * mask"),
+            ("returns outside the mask", "returns.masked_fill(~mask, 0)", "returns"),
+        ],
+        "test_critic.py::test_under_the_exact_value_every_lambda_gives_the_policy_gradient": [
+            (
+                "after the last token its own value comes again",
+                "next_value = next_return = rewards.new_zeros(rewards.shape[:2])",
+                "next_value = next_return = values[torch.arange(len(mask))[:, None], torch.arange(mask.shape[1]), "
+                "mask.sum(-1) - 1]",
+            ),
+        ],
+        "test_critic.py::test_under_the_exact_value_the_advantage_is_zero_on_average_after_every_prefix": [
+            ("the value after is the value before", "(1 - lam) * next_value +", "(1 - lam) * values[..., t] +"),
+        ],
+        "test_critic.py::test_advantages_and_returns_have_no_graph": [
+            ("advantages carry a graph", "@torch.no_grad()\n", ""),
+        ],
+        "test_critic.py::test_gamma_and_lambda_are_between_zero_and_one": [
+            ("any gamma passes", '    _check_share("gamma", gamma)\n', ""),
+            ("any lambda passes", '    _check_share("lam", lam)\n', ""),
+            ("nan passes", "~((share >= 0) & (share <= 1))", "(share < 0) | (share > 1)"),
+            ("above one passes", "(share >= 0) & (share <= 1)", "(share >= 0)"),
+            ("below zero passes", "(share >= 0) & (share <= 1)", "(share <= 1)"),
+        ],
+        "test_critic.py::test_the_loss_is_half_the_square_and_its_slope_the_difference": [
+            ("the half is left out", "loss = (values - returns) ** 2 / 2", "loss = (values - returns) ** 2"),
+            ("the distance for its square", "loss = (values - returns) ** 2 / 2", "loss = (values - returns).abs()"),
+        ],
+        "test_critic.py::test_the_clipped_loss_case_by_case": [
+            ("the smaller loss", "loss.maximum(", "loss.minimum("),
+            ("only the held value", "loss.maximum((held - returns) ** 2 / 2)", "(held - returns) ** 2 / 2"),
+            ("the held loss lacks its half", "(held - returns) ** 2 / 2", "(held - returns) ** 2"),
+            ("values are held near 0", "clamp(old_values - clip, old_values + clip)", "clamp(-clip, clip)"),
+            ("held on one side only", "clamp(old_values - clip, old_values + clip)", "clamp(max=old_values + clip)"),
+            (
+                "held near the return",
+                "clamp(old_values - clip, old_values + clip)",
+                "clamp(returns - clip, returns + clip)",
+            ),
+            (
+                "the clip is a share of the old value, as a ratio's is",
+                "clamp(old_values - clip, old_values + clip)",
+                "clamp(old_values * (1 - clip), old_values * (1 + clip))",
+            ),
+        ],
+        "test_critic.py::test_only_the_values_get_a_gradient": [
+            ("the return is moved towards the value", "returns = returns.detach()", "returns = returns + 0"),
+            ("the old value is left in the graph", "old_values.detach()", "old_values + 0"),
+        ],
+        "test_critic.py::test_a_clip_needs_old_values_and_room": [
+            ("a clip of 0 passes", "not clip > 0", "not clip >= 0"),
+            ("a clip that is nan passes", "not clip > 0", "clip <= 0"),
+        ],
+        "test_critic.py::test_lambda_grows_with_the_length": [
+            ("lambda falls below 0", ".clamp(min=0)", ""),
+            ("alpha divides", "1 / (alpha * lengths)", "alpha / lengths"),
+            ("alpha is 0.5 by default", "alpha: float = 0.05", "alpha: float = 0.5"),
+            ("the share that is not kept", "(1 - 1 / (alpha * lengths))", "(1 / (alpha * lengths))"),
+        ],
+        "test_critic.py::test_alpha_must_be_positive": [
+            ("alpha may be 0", "if not alpha > 0", "if not alpha >= 0"),
+        ],
+        "test_critic.py::test_explained_variance_equals_its_formula_in_plain_python": [
+            ("the variance of the wrong one", "/ returns.var())", "/ values.var())"),
+            ("what is not explained", "return 1 - ((returns", "return ((returns"),
+            (
+                "standard deviations",
+                "((returns - values).var() / returns.var())",
+                "((returns - values).std() / returns.std())",
+            ),
+            (
+                "tokens outside the mask count",
+                "values[mask].double(), returns[mask].double()",
+                "values.double().flatten(), returns.double().flatten()",
+            ),
+        ],
+        "test_critic.py::test_one_for_the_perfect_critic_zero_for_a_constant_and_negative_for_a_harmful_one": [
+            ("squares for variances", "(returns - values).var()", "(returns - values).square().mean()"),
+        ],
+        "test_critic.py::test_explained_variance_keeps_its_digits_far_from_zero": [
+            (
+                "rounded to half precision",
+                "values[mask].double(), returns[mask].double()",
+                "values[mask].bfloat16(), returns[mask].bfloat16()",
+            ),
+        ],
+        "test_critic.py::test_without_spread_there_is_nothing_to_explain": [
+            ("ties are perfect", 'return float("nan")', "return 1.0"),
         ],
     },
     "shaping": {

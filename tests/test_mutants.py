@@ -9,7 +9,7 @@ from mutants import MUTANTS, Mutant, outcome, source
 
 CORE = {"deltas", "losses", "kl", "rollout", "policy", "sorting", "exact", "metrics", "train"}
 LANGUAGE = {f"llm.{name}" for name in ("policy", "task", "gsm8k", "memory", "evaluation", "word_problems")}
-BEYOND = {"checkpoint", "preferences", "shaping", "evaluate"}
+BEYOND = {"checkpoint", "critic", "preferences", "shaping", "evaluate"}
 PRELOAD = ["torch._dynamo", "torch.distributed.tensor", "pytest", "einops", "jaxtyping", "beartype", "tqdm.auto"]
 PRELOAD += ["transformers.models.qwen2.modeling_qwen2", "transformers.models.gpt2.modeling_gpt2"]
 PRELOAD += ["transformers.generation.configuration_utils", "safetensors.torch", "psutil"]
