@@ -64,8 +64,8 @@ def describe(found: Run) -> str:
     table = "\n".join(lines)
     return (
         f"A Qwen2 of a third of a million parameters on word problems: {len(found.history)} epochs of GRPO, 32 × 8 "
-        f"responses each, took {found.seconds:.0f} seconds.\n{len(found.before)} problems it has never seen, one "
-        f"greedy and {SAMPLES} sampled answers to each, with 95 % intervals over the problems\n\n{table}"
+        f"responses each, one seed, took {found.seconds:.0f} seconds.\n{len(found.before)} problems it has never seen, "
+        f"one greedy and {SAMPLES} sampled answers to each, with 95 % intervals over the problems\n\n{table}"
     )
 
 
