@@ -69,8 +69,8 @@ def describe(runs: Runs) -> str:
     task, policy, epochs = SortingTask(seed=SPLIT), SortingPolicy(), len(runs["raw"][0])
     chance = policy.vocab_size**-policy.length
     return (
-        f"Sorting {policy.length} numbers from 0 to {policy.vocab_size - 1}: {len(task.train_prompts)} prompts to train "
-        f"on, {len(task.test_prompts)} held out.\nHeld-out prompts sorted exactly after {epochs} epochs, "
+        f"Sorting {policy.length} numbers from 0 to {policy.vocab_size - 1}: {len(task.train_prompts)} prompts to "
+        f"train on, {len(task.test_prompts)} held out.\nHeld-out prompts sorted exactly after {epochs} epochs, "
         f"mean of {len(runs['raw'])} seeds ± 95 % interval (a blind guess: {chance:.3f})"
     )
 
