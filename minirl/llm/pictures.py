@@ -32,12 +32,12 @@ def stacked(ax, rows: dict[str, dict[str, float]], colors: Sequence[str]) -> Non
 
 
 def memory_parts(plan: plans.Plan) -> dict[str, float]:
-    """GB on paper: what is always there, what the largest phase adds, and the gaps that an allocator leaves."""
+    """GB on paper: always there, the weights again in bfloat16, the largest phase, and an allocator's gaps."""
     found = memory.estimate(plans.published(plan.model), plan.workload())
-    always = found.weights + found.gradients + found.optimizer + found.reference + found.half_copies
+    always = found.weights + found.gradients + found.optimizer + found.reference
     phases = found.kv_cache + found.sampling_logits, found.scoring, found.activations + found.update_logits
-    gaps = found.peak - always - max(phases)
-    return {"always there": always / 1e9, "largest phase": max(phases) / 1e9, "gaps": gaps / 1e9}
+    parts = {"always there": always, "bfloat16 copies": found.half_copies, "largest phase": max(phases)}
+    return {name: size / 1e9 for name, size in (parts | {"gaps": found.peak - sum(parts.values())}).items()}
 
 
 def memory_bars(ax=None):
@@ -45,12 +45,12 @@ def memory_bars(ax=None):
     ax = ax or plt.subplots(figsize=(7, 2.8))[1]
     known = [(model, card) for card, models in plans.CARDS.items() for model in models]
     rows = {f"{model.split('/')[-1]}, {card} GB": memory_parts(plans.plan_for(model, card)) for model, card in known}
-    stacked(ax, rows, (BLUE, ORANGE, SKY))
+    stacked(ax, rows, (BLUE, GREEN, ORANGE, SKY))
     for place, (_, card) in enumerate(known):
         ends = [place - 0.45, place + 0.45]
         ax.plot([plans.budget(card) / 1e9] * 2, ends, color=BLACK, linewidth=2, label="budget")
     ax.set(xlabel="memory in GB, on paper")
-    once(ax, ncols=4, loc="lower center", bbox_to_anchor=(0.4, 1), columnspacing=1.2, handlelength=1.5)
+    once(ax, ncols=5, loc="lower center", bbox_to_anchor=(0.35, 1), columnspacing=1, handlelength=1.2)
     return ax
 
 

@@ -126,6 +126,9 @@ def test_a_memory_bar_is_as_long_as_the_estimate():
     peaks = [memory.estimate(plans.published(model), plan_for(model, card).workload()).peak for model, card in KNOWN]
     assert list(ends.values()) == pytest.approx([peak / 1e9 for peak in peaks])
     assert [line.get_xdata()[0] for line in ax.lines] == [budget(card) / 1e9 for _, card in KNOWN]
+    always = [bar.get_width() for bar in ax.patches if bar.get_x() == 0]
+    counts = [memory.parameter_count(plans.published(model)) for model, _ in KNOWN]
+    assert always == pytest.approx([16 * count / 1e9 for count in counts])
 
 
 def test_scores_are_drawn_where_they_are():
