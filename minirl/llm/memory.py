@@ -13,6 +13,7 @@ from itertools import combinations
 import torch
 
 GIB = 2**30
+SHAPE = ("num_hidden_layers", "hidden_size", "num_attention_heads")  # what a configuration must say
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,9 @@ def cache_bytes(config, work: Workload) -> int:
 
 def estimate(config, work: Workload) -> Memory:
     """Memory of one run with Adam on the model that `config` describes."""
+    config = config.get_text_config()
+    if missing := [name for name in SHAPE if not hasattr(config, name)]:
+        raise ValueError(f"{type(config).__name__} has no {missing[0]}; expected a transformer of attention layers")
     count = parameter_count(config)
     return Memory(
         weights=4 * count,

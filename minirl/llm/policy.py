@@ -57,8 +57,14 @@ class LanguagePolicy(nn.Module):
         self._cache_name = (
             "cache" if "cache" in inspect.signature(model.base_model.forward).parameters else "past_key_values"
         )
+        if not 0 <= self.pad_id < (count := len(model.get_input_embeddings().weight)):
+            raise ValueError(
+                f"the padding token {self.pad_id} is none of the model's {count} embeddings; "
+                "call model.resize_token_embeddings, or choose another pad_token"
+            )
         without_dropout(model)
         refuse_unknown_head(model)
+        refuse_unknown_cache(self)
 
     @property
     def vocab_size(self) -> int:
@@ -300,29 +306,60 @@ def end_token_ids(model, tokenizer) -> list[int]:
     configured = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ids = configured if isinstance(configured, list | tuple) else [configured]
     size = model.get_input_embeddings().weight.shape[0]
-    ends = [each for each in dict.fromkeys([tokenizer.eos_token_id, *ids]) if each is not None and each < size]
+    ends = [each for each in dict.fromkeys([tokenizer.eos_token_id, *ids]) if each is not None and 0 <= each < size]
     if not ends:
         raise ValueError("neither tokenizer nor model names an end token; set tokenizer.eos_token")
     return ends
 
 
 def without_dropout(model) -> None:
-    """Set every dropout to 0: a sampled and a scored probability must be the same number."""
-    for module in model.modules():
-        for name in ("p", "attention_dropout", "dropout", "dropout_prob"):
-            if isinstance(getattr(module, name, None), float):
-                setattr(module, name, 0.0)
+    """Set every dropout and jitter to 0: a sampled and a scored probability must be the same number."""
+    for place in (*model.modules(), model.config, model.config.get_text_config()):
+        for name, value in list(vars(place).items()):
+            if isinstance(value, float) and value and (name == "p" or "drop" in name or "jitter" in name):
+                setattr(place, name, 0.0)
 
 
 @torch.no_grad()
 def refuse_unknown_head(model) -> None:
     """ValueError where the logits are not output embedding × last hidden state, e.g. under logit soft-capping."""
     probe = torch.zeros(1, 2, dtype=torch.long, device=model.get_input_embeddings().weight.device)
-    ours = model.get_output_embeddings()(model.base_model(input_ids=probe).last_hidden_state)
-    if not torch.allclose(ours, model(input_ids=probe).logits, atol=1e-3, rtol=1e-3):
-        raise ValueError(
-            f"{type(model).__name__} changes its logits after the output embedding; minirl cannot score it"
-        )
+    name = type(model).__name__
+    try:
+        ours = model.get_output_embeddings()(model.base_model(input_ids=probe).last_hidden_state)
+        theirs = model(input_ids=probe).logits
+    except (AttributeError, IndexError, TypeError) as error:
+        raise ValueError(f"{name} does not show its last hidden state; minirl cannot score it ({error})") from error
+    if not theirs.isfinite().all():
+        raise ValueError(f"{name} has logits that are not finite: its weights are broken; load another checkpoint")
+    if not torch.allclose(ours, theirs, atol=1e-3, rtol=1e-3):
+        raise ValueError(f"{name} changes its logits after the output embedding; minirl cannot score it")
+
+
+@torch.no_grad()
+def refuse_unknown_cache(policy: LanguagePolicy) -> None:
+    """ValueError where going on from a cache is not the same as reading everything, as in recurrent models."""
+    pad = policy.pad_id
+    first, last = [token for token in (0, 1, 2) if token != pad][:2]
+    prompts = torch.tensor([[pad, pad, first], [first, last, last]], device=policy.device)
+    responses = torch.tensor([[[last, first, last]]] * 2, device=policy.device)
+    lengths = torch.tensor([3, 3], device=policy.device)
+    close = 0.05 if policy.model.dtype in (torch.bfloat16, torch.float16) or policy.device.type == "cuda" else 0.01
+    refused = ValueError(
+        f"{type(policy.model).__name__} does not go on from a cache of keys and values as if it had read all of it, so "
+        "minirl cannot sample from it; choose a model in which every layer is attention"
+    )
+    try:
+        with policy._half_precision():
+            ways = [way(prompts, responses, lengths) for way in (policy._shared_passes, policy._packed_passes)]
+            ours, theirs = (
+                {int(row): each for rows, hidden in way for row, each in zip(rows, hidden, strict=True)} for way in ways
+            )
+        same = all(torch.allclose(ours[row], theirs[row], atol=close, rtol=close) for row in (0, 1))
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise refused from error
+    if not same:
+        raise refused
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """The language policy against the plainest possible computation: one row at a time, no cache, no padding."""
 
+import inspect
+
 import pytest
 import torch
 from tiny import Tokens, ragged_prompts, tiny_gpt2, tiny_qwen2
@@ -311,3 +313,56 @@ def test_a_model_that_changes_its_logits_is_refused():
     model.forward = capped
     with pytest.raises(ValueError, match="changes its logits after the output embedding"):
         LanguagePolicy(model, Tokens(), 6)
+
+
+def test_a_model_that_cannot_go_on_from_a_cache_is_refused():
+    """Mamba has a state instead of keys and values."""
+    from transformers import MambaConfig, MambaForCausalLM
+
+    config = MambaConfig(vocab_size=19, hidden_size=16, state_size=4, num_hidden_layers=2, eos_token_id=1)
+    with pytest.raises(ValueError, match="MambaForCausalLM does not go on from a cache of keys and values"):
+        LanguagePolicy(MambaForCausalLM(config), Tokens(), 6)
+
+
+def test_a_cache_that_is_ignored_is_noticed():
+    """A forward pass that swallows the cache would sample each token from the last one alone."""
+    model = tiny_qwen2()
+    forward = model.model.forward
+    name = "cache" if "cache" in inspect.signature(forward).parameters else "past_key_values"
+
+    def forgetful(*, cache=None, use_cache=False, **inputs):
+        if cache is None or not cache.get_seq_length():
+            return forward(**inputs, use_cache=use_cache, **{name: cache})
+        return forward(**inputs | {"attention_mask": None}, use_cache=False)
+
+    model.model.forward = forgetful
+    with pytest.raises(ValueError, match="does not go on from a cache"):
+        LanguagePolicy(model, Tokens(), 6)
+
+
+def test_broken_weights_and_foreign_heads_are_named():
+    model = tiny_qwen2()
+    model.model.norm.weight.data.fill_(torch.nan)
+    with pytest.raises(ValueError, match="its weights are broken"):
+        LanguagePolicy(model, Tokens(), 6)
+    headless = tiny_qwen2()
+    headless.model.forward = lambda **inputs: ()
+    with pytest.raises(ValueError, match="does not show its last hidden state"):
+        LanguagePolicy(headless, Tokens(), 6)
+
+
+def test_tokens_without_an_embedding_are_refused():
+    with pytest.raises(ValueError, match="padding token 55 is none of the model's 19 embeddings"):
+        LanguagePolicy(tiny_qwen2(), Tokens(pad_token_id=55), 6)
+    with pytest.raises(ValueError, match="names an end token"):
+        LanguagePolicy(tiny_qwen2(), Tokens(eos_token_id=-1), 6)
+
+
+@pytest.mark.parametrize("name", ["attn_dropout", "hidden_dropout", "layerdrop", "router_jitter_noise"])
+def test_every_kind_of_dropout_is_off(name):
+    model = tiny_qwen2()
+    model.model.layers[0].self_attn.register_module("odd", torch.nn.Identity())
+    setattr(model.model.layers[0].self_attn.odd, name, 0.3)
+    setattr(model.config, name, 0.3)
+    LanguagePolicy(model, Tokens(), 6)
+    assert getattr(model.model.layers[0].self_attn.odd, name) == getattr(model.config, name) == 0

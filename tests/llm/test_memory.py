@@ -212,3 +212,13 @@ def test_checkpointed_layers_give_the_same_samples_scores_and_gradients(make):
     close = {"rtol": 1e-4, "atol": 1e-4} if make is tiny_qwen2 else {}  # its norms are float32
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, **close)
+
+
+def test_a_model_without_attention_gets_a_sentence_and_one_inside_another_is_counted():
+    from transformers import Gemma3Config, MambaConfig
+
+    with pytest.raises(ValueError, match="MambaConfig has no num_attention_heads"):
+        estimate(MambaConfig(), Workload(8, 4, 50, 50))
+    text = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 16}
+    whole = Gemma3Config(text_config={**text, "num_key_value_heads": 1, "intermediate_size": 64})
+    assert estimate(whole, Workload(8, 4, 50, 50)) == estimate(whole.get_text_config(), Workload(8, 4, 50, 50))
