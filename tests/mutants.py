@@ -1002,8 +1002,8 @@ MUTANTS_BY_MODULE_AND_TEST = {
             ("dropout stays", "        without_dropout(model)", "        pass"),
             (
                 "dropout of attention stays",
-                '("p", "attention_dropout", "dropout", "dropout_prob")',
-                '("p", "dropout", "dropout_prob")',
+                '(name == "p" or "drop" in name or',
+                '(name == "p" or',
             ),
         ],
         "llm/test_scoring.py::test_score_is_log_probs_and_entropy_and_neither_it_nor_entropy_keeps_a_graph": [
@@ -1041,7 +1041,18 @@ MUTANTS_BY_MODULE_AND_TEST = {
                 "dict.fromkeys([tokenizer.eos_token_id, *ids])",
                 "dict.fromkeys([tokenizer.eos_token_id])",
             ),
-            ("the model need not have an end token", "is not None and each < size", "is not None"),
+            ("the model need not have an end token", "is not None and 0 <= each < size", "is not None and 0 <= each"),
+        ],
+        "llm/test_refusals.py::test_a_cache_that_is_ignored_is_noticed": [
+            ("a cache may be ignored", "    if not same:\n", "    if False:\n"),
+        ],
+        "llm/test_language_policy.py::test_every_kind_of_dropout_is_off": [
+            ("jitter stays", ' or "jitter" in name', ""),
+            ("the configuration keeps its dropout", ", model.config, model.config.get_text_config())", ",)"),
+        ],
+        "llm/test_language_policy.py::test_tokens_without_an_embedding_are_refused": [
+            ("a padding token needs no embedding", "if not 0 <= self.pad_id <", "if self.pad_id < 0 and self.pad_id <"),
+            ("an end token may be negative", "0 <= each < size", "each < size"),
         ],
         "llm/test_scoring.py::test_a_response_is_cut_where_no_end_token_is_inside_the_mask": [
             (

@@ -19,6 +19,12 @@ MODELS = {"gpt2": (tiny_gpt2, {}), "qwen2": (tiny_qwen2, {"rtol": 1e-4, "atol": 
 BATCH, GROUP, LENGTH = 4, 3, 6
 
 
+@pytest.fixture(autouse=True)
+def unprobed(monkeypatch):
+    """The constructor's own look at the cache is tested elsewhere: mistakes are to be found by the tests here."""
+    monkeypatch.setattr("minirl.llm.policy.refuse_unknown_cache", lambda policy: None)
+
+
 def drawn(seed=0, lengths=None):
     """Ragged prompts and responses that need not be likely."""
     draw = torch.Generator().manual_seed(seed)
