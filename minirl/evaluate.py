@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from math import comb, sqrt
 from typing import NamedTuple
 
@@ -16,10 +17,12 @@ def pass_at_k(num_correct: Tensor | int, num_samples: Tensor | int, k: int) -> F
     Unbiased, unlike 1 − (1 − c/n)^k. As a product of k factors (n−c−j)/(n−j), which never overflows.
     """
     correct, samples = torch.as_tensor(num_correct).double(), torch.as_tensor(num_samples).double()
+    if not (correct.numel() and samples.numel()):
+        raise ValueError("expected the counts of at least one problem; got none")
     if not ((correct >= 0) & (correct <= samples)).all():
         raise ValueError("num_correct must lie between 0 and num_samples")
-    if not 1 <= k <= samples.min():
-        raise ValueError(f"k must lie between 1 and num_samples, here {int(samples.min())}; got {k}")
+    if k % 1 or not 1 <= k <= samples.min():
+        raise ValueError(f"k must lie between 1 and num_samples, here {int(samples.min())}, and be whole; got {k}")
     drawn = torch.arange(k)
     wrong = (samples - correct)[..., None] - drawn
     return 1 - (wrong.clamp(min=0) / (samples[..., None] - drawn)).prod(-1)
@@ -36,13 +39,14 @@ def maj_at_k(answers: Sequence[str | None], gold: str, k: int | None = None) -> 
         raise ValueError(f"k must lie between 1 and the {len(answers)} answers; got {k}")
     counts = Counter(answers)
     silent, mine = counts.pop(None, 0), counts.pop(gold, 0)
-    share = 0.0
+    won: Counter[int] = Counter()  # rivals that tie with the gold answer → number of draws
     for votes in range(1, min(mine, k) + 1):
         draws = {(votes, 0): comb(mine, votes)}  # (places taken, rivals that tie) → number of draws
         for rival in counts.values():
             draws = _with_voter(draws, rival, votes, k)
-        share += sum(ways * comb(silent, k - taken) / (ties + 1) for (taken, ties), ways in draws.items())
-    return share / comb(len(answers), k)
+        for (taken, ties), ways in draws.items():
+            won[ties] += ways * comb(silent, k - taken)
+    return float(sum(Fraction(ways, ties + 1) for ties, ways in won.items()) / comb(len(answers), k))
 
 
 def _with_voter(draws: dict[tuple[int, int], int], size: int, most: int, places: int) -> dict[tuple[int, int], int]:

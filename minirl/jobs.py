@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from minirl.llm import runs as language
-from minirl.runs import PACKAGES, Refused, create, versions, write
+from minirl.runs import PACKAGES, Refused, create, last_epoch, versions, write
 from minirl.runs import settings as saved_settings
 
 TASKS = ("sorting", *language.TASKS)
@@ -97,16 +97,31 @@ class Job(Watch):
         self.config, self.every, self.policy, self.task = config, every, policy, task
         self.settings = {**settings, "checkpoint_every": every, **asdict(config)}
         self.state = State(policy, config)
+        self.said: list[str] = []  # sentences that were not yet passed on
 
     def go_on(self, run: Path) -> None:
-        """Take up the newest checkpoint of the run, or its beginning where there is none yet."""
+        """Take up the newest checkpoint of the run, or its beginning where none was due yet."""
         from minirl import checkpoint
 
         if checkpoint.checkpoints(run / "checkpoints"):
             self.state = checkpoint.load(run / "checkpoints", self.policy, self.config)
+        else:
+            self.start_over(run)
         self.done = self.state.epoch
         if self.done >= self.config.epochs:
             raise ValueError(f"{run} has all its {self.config.epochs} epochs; ask for more with --epochs")
+
+    def start_over(self, run: Path) -> None:
+        """Say that the epochs of a run come again; ValueError where that would lose more than was still to be saved."""
+        last = last_epoch(run)
+        if last > self.every or last >= saved_settings(run)["epochs"]:
+            raise ValueError(f"{run} has {last} epochs and no checkpoint to go on from; start a new run")
+        if last:
+            self.said = [*self.said, f"{run} has no checkpoint yet, so it starts over from epoch 1"]
+
+    def notices(self, metrics: dict) -> list[str]:
+        said, self.said = self.said, []
+        return said
 
     def start(self) -> Iterator[dict]:
         from minirl.train import train
@@ -151,9 +166,10 @@ class LanguageJob(Job):
     packages = language.PACKAGES
 
     def __init__(self, config, every: int, wanted: language.Settings):
-        (policy, task, wanted), self.said = language.plainly(language.build, wanted, config)
+        (policy, task, wanted), said = language.plainly(language.build, wanted, config)
         self.told: set[str] = set()
         super().__init__(config, every, policy, task, asdict(wanted))
+        self.said = said
 
     def described(self, metrics: dict) -> dict:
         return language.with_checks(metrics, self.task)
@@ -162,8 +178,7 @@ class LanguageJob(Job):
         return language.glance(metrics, self.config)
 
     def notices(self, metrics: dict) -> list[str]:
-        said, self.said = self.said, []
-        return said + language.missing_signal(metrics, self.told)
+        return super().notices(metrics) + language.missing_signal(metrics, self.told)
 
 
 class Evaluation:

@@ -88,6 +88,14 @@ def keep_epochs(folder: Path, last: int) -> None:
     write(path, "".join(json.dumps(metrics) + "\n" for metrics in kept))
 
 
+def last_epoch(folder: Path) -> int:
+    """The newest epoch in `metrics.jsonl`; 0 where no line is whole yet."""
+    path = folder / "metrics.jsonl"
+    if not path.exists() or b"\n" not in path.read_bytes():
+        return 0
+    return int(read(folder)[0][-1]["epoch"])
+
+
 def parse(line: str) -> dict[str, float]:
     """One line's metrics; ValueError if it is anything else."""
     metrics = json.loads(line)

@@ -61,6 +61,19 @@ def test_pass_at_k_refuses_what_cannot_be(correct, samples, k):
         pass_at_k(correct, samples, k)
 
 
+@pytest.mark.parametrize("k", [1.5, float("nan")])
+def test_pass_at_k_takes_whole_draws(k):
+    """Asked of the function itself, since the type checker of the tests would answer first."""
+    with pytest.raises(ValueError, match=r"between 1 and num_samples, here 4, and be whole; got"):
+        pass_at_k.__wrapped__(2, 4, k)
+
+
+def test_pass_at_k_of_no_problems():
+    for correct, samples in ((torch.tensor([]), 8), (torch.tensor([]), torch.tensor([]))):
+        with pytest.raises(ValueError, match="the counts of at least one problem; got none"):
+            pass_at_k(correct, samples, 1)
+
+
 def vote(answers, gold):
     """What `gold` gets of one vote."""
     counts = Counter(answer for answer in answers if answer is not None)
@@ -97,6 +110,15 @@ def test_maj_at_k_of_one_is_accuracy_and_grows_where_the_mode_is_right():
     assert maj_at_k(answers, "18", 1) == pytest.approx(0.4)
     by_k = [maj_at_k(answers, "18", k) for k in (1, 5, 25, 75, 100)]
     assert by_k == sorted(by_k) and by_k[-1] == 1.0
+
+
+def test_maj_at_k_is_exact_where_binomials_exceed_a_float():
+    """One rival: the vote is won by more than half of the places, and a tie by half of it."""
+    mine, other, k = 1200, 800, 1000
+    ways = {votes: comb(mine, votes) * comb(other, k - votes) for votes in range(k // 2, k + 1)}
+    truth = (sum(ways.values()) - Fraction(ways[k // 2], 2)) / comb(mine + other, k)
+    assert maj_at_k(["18"] * mine + ["20"] * other, "18", k) == pytest.approx(float(truth), rel=1e-12)
+    assert maj_at_k(["18"] * 600 + ["20"] * 600, "18", 600) == pytest.approx(0.5, rel=1e-12)
 
 
 @pytest.mark.parametrize("answers, k", [([], None), (["18"], 2), (["18"], 0)])

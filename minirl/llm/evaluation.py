@@ -26,7 +26,7 @@ def evaluate(
 
     Each problem gets one greedy response and `samples` sampled ones.
     """
-    done = finished(file, batch_size, len(problems))
+    done = finished(file, batch_size, [problem.question for problem in problems])
     yield from done
     for start in range(len(done), len(problems), batch_size):
         batch = problems[start : start + batch_size]
@@ -36,20 +36,33 @@ def evaluate(
         yield from records
 
 
-def finished(file: Path, batch_size: int, most: int) -> list[dict]:
-    """The records of whole batches in `file`; what a stopped evaluation left after them is cut off."""
+def finished(file: Path, batch_size: int, questions: list[str]) -> list[dict]:
+    """The records of whole batches in `file`; what a stopped evaluation left after them is cut off.
+
+    ValueError where they are not the records of these questions in their order.
+    """
     if not file.exists():
         return []
-    lines = file.read_text("utf-8").split("\n")
-    count = len(lines) - 1  # what follows the last line break is not whole
-    if count < most:
+    try:
+        lines = file.read_text("utf-8").split("\n")
+        count = len(lines) - 1  # what follows the last line break is not whole
+        records = [json.loads(line) for line in lines[:count]]
+    except ValueError as error:
+        raise ValueError(f"cannot read {file} ({error}); remove it to start the evaluation again") from None
+    if count > len(questions) or not all(map(answers, records, range(count), questions)):
+        raise ValueError(f"{file} is not this evaluation's; remove it to start the evaluation again")
+    if count < len(questions):
         count -= count % batch_size
     if any(lines[count:]):
         write(file, "".join(line + "\n" for line in lines[:count]))
-    try:
-        return [json.loads(line) for line in lines[:count]]
-    except ValueError as error:
-        raise ValueError(f"cannot read {file} ({error}); remove it to start the evaluation again") from None
+    return records[:count]
+
+
+def answers(record: object, index: int, question: str) -> bool:
+    """Whether a line of the file is about this problem, and has a greedy response."""
+    if not isinstance(record, dict) or "greedy" not in record:
+        return False
+    return (record.get("problem"), record.get("question")) == (index, question)
 
 
 def answered(policy, task, problems: list[Problem], samples: int, seed: int, start: int) -> list[dict]:

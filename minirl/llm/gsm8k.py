@@ -40,7 +40,7 @@ def load(split: str, path: str | Path | None = None, *, marks: bool = False, che
     """
     if split not in SHA256:
         raise ValueError(f"GSM8K has the splits train and test; got {split!r}")
-    path = path or os.environ.get("MINIRL_GSM8K")
+    path = path or os.environ.get("MINIRL_GSM8K") or None
     rows, source = _from_hub(split) if path is None else _from_file(split, Path(path).expanduser())
     if check:
         _check(split, rows, source)
@@ -51,6 +51,8 @@ def problem(row: object, where: str = "a problem", marks: bool = False) -> Probl
     """One row of the data, {"question", "answer"}, as a Problem; a row without a number after #### is refused."""
     if not (isinstance(row, dict) and all(isinstance(row.get(key), str) for key in ("question", "answer"))):
         raise ValueError(f"{where}: expected a question and an answer, both texts; got {str(row)[:80]!r}")
+    if re.search(r"[\ud800-\udfff]", row["question"] + row["answer"]):
+        raise ValueError(f"{where}: holds half a character (a lone surrogate), which no tokenizer can read")
     _, mark, last = row["answer"].rpartition("####")
     answer = as_number(last) if mark else None
     if answer is None:
@@ -84,7 +86,10 @@ def _from_file(split: str, path: Path) -> tuple[list, str]:
     if not file.is_file():
         raise FileNotFoundError(f"there is no {file}. {HOW_TO_GET_IT.format(base=REPOSITORY, split=split)}")
     with file.open(encoding="utf-8-sig", newline="\n") as lines:
-        return list(_parse(lines, file)), str(file)
+        try:
+            return list(_parse(lines, file)), str(file)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{file} is not text in UTF-8 ({error}); save it anew in UTF-8") from None
 
 
 def _parse(lines: Iterable[str], file: Path) -> Iterator:

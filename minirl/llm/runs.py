@@ -51,6 +51,8 @@ class Settings:
         for name, known in choices.items():
             if getattr(self, name) not in (*known, None):
                 raise ValueError(f"{name}={getattr(self, name)!r} is unknown; expected one of {', '.join(known)}")
+        if self.max_new_tokens is not None and self.max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens must be at least 1; got {self.max_new_tokens}")
         if not re.fullmatch(r"[1-8]-[1-8]", self.steps):
             raise ValueError(f"steps are the fewest and the most of a problem, such as 1-4 or 5-7; got {self.steps!r}")
         if self.data is not None and self.task != "gsm8k":
@@ -69,11 +71,11 @@ def resolved(settings: Settings, has_template: bool) -> Settings:
     weights = {f"reward_{check}": getattr(settings, f"reward_{check}") for check in CHECKS}
     if all(weight is None for weight in weights.values()):
         weights |= {"reward_boxed": 1.0} if prompt == "boxed" else {"reward_strict": 1.0, "reward_format": 0.2}
-    data = settings.data or (os.environ.get("MINIRL_GSM8K") if settings.task == "gsm8k" else None)
+    data = settings.data or (os.environ.get("MINIRL_GSM8K") if settings.task == "gsm8k" else None) or None
     return replace(
         settings,
         prompt=prompt,
-        max_new_tokens=settings.max_new_tokens or NEW_TOKENS[settings.task],
+        max_new_tokens=NEW_TOKENS[settings.task] if settings.max_new_tokens is None else settings.max_new_tokens,
         judge=settings.judge or ("boxed" if prompt == "boxed" else "strict"),
         model=settings.model if settings.model in SMALL else from_anywhere(settings.model),
         data=data and from_anywhere(data),

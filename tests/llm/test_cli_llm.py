@@ -132,6 +132,7 @@ MISTAKES = {
     "a group of one": (["--group-size", "1"], "group_size ≥ 2"),
     "more prompts than there are": (["--batch-size", "41"], "between 1 and the 40 training problems"),
     "a long response": (["--max-new-tokens", "64"], "exceed the context of 64; lower max_new_tokens"),
+    "no new tokens": (["--max-new-tokens", "0"], "max_new_tokens must be at least 1; got 0"),
     "no temperature": (["--temperature", "0"], "temperature divides the logits"),
     "a sorting option": (["--dim", "3"], "--dim does not go with the task gsm8k; leave it out"),
     "data that is not there": (["--data", "nowhere"], "there is no nowhere"),
@@ -171,6 +172,11 @@ def test_a_folder_called_pocket_is_not_mistaken_for_the_model(tmp_path, monkeypa
     assert language.resolved(language.Settings("word-problems"), True).model == "pocket"
     settings = language.resolved(language.Settings("gsm8k", model="mine"), True)
     assert settings.model == settings.data == str(tmp_path / "mine")
+
+
+def test_an_empty_variable_is_not_the_current_folder(monkeypatch):
+    monkeypatch.setenv("MINIRL_GSM8K", "")
+    assert language.resolved(language.Settings("gsm8k"), True).data is None
 
 
 def test_a_run_that_will_not_fit_is_refused_with_the_numbers(minirl, tmp_path, monkeypatch):
@@ -244,11 +250,30 @@ def test_more_epochs_can_be_asked_for(minirl, tmp_path):
     assert json.loads((tmp_path / "run" / "config.json").read_text())["epochs"] == 3
 
 
-def test_a_run_without_a_checkpoint_starts_again(minirl, tmp_path):
-    minirl("train", *QUICK, "--epochs", 2, "--run", "run", "--checkpoint-every", 0)
+@pytest.mark.parametrize("every, kept", [(3, 2), (2, 2), (0, 0)])
+def test_a_run_that_was_killed_before_its_first_checkpoint_starts_again(minirl, tmp_path, every, kept):
+    minirl("train", *QUICK, "--epochs", 4, "--run", "run", "--checkpoint-every", every)
     expected = timeless(epochs(tmp_path / "run"))
-    assert minirl("train", "--resume", "run", model=None, data=None)[0] == 0
+    shutil.rmtree(tmp_path / "run" / "checkpoints", ignore_errors=True)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "run" / "metrics.jsonl").write_text("".join(lines[:kept]) + lines[kept][:9])
+    code, _, err = minirl("train", "--resume", "run", model=None, data=None)
+    assert code == 0
+    assert ("minirl: run has no checkpoint yet, so it starts over from epoch 1" in said(err)) == (kept > 0)
     assert timeless(epochs(tmp_path / "run")) == expected
+
+
+@pytest.mark.parametrize("every, kept, more", [(0, 2, 0), (1, 2, 0), (2, 3, 0), (5, 3, 0), (5, 3, 9)])
+def test_epochs_without_a_checkpoint_are_not_thrown_away(minirl, tmp_path, every, kept, more):
+    minirl("train", *QUICK, "--epochs", 3, "--run", "run", "--checkpoint-every", every)
+    shutil.rmtree(tmp_path / "run" / "checkpoints", ignore_errors=True)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "run" / "metrics.jsonl").write_text("".join(lines[:kept]))
+    words = ["--epochs", more] if more else []
+    code, _, err = minirl("train", "--resume", "run", *words, model=None, data=None)
+    assert code == 2
+    assert said(err) == [f"minirl: run has {kept} epochs and no checkpoint to go on from; start a new run"]
+    assert (tmp_path / "run" / "metrics.jsonl").read_text() == "".join(lines[:kept])
 
 
 def test_what_cannot_be_resumed_gets_a_sentence(minirl, tmp_path):

@@ -68,9 +68,38 @@ def test_what_was_stopped_goes_on_batch_by_batch(tmp_path, lines):
     whole = evaluated(tmp_path / "whole")
     text = (tmp_path / "whole").read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "cut").write_text("".join(text[:lines]) + "".join(text[lines:])[:20], "utf-8")
-    assert len(evaluation.finished(tmp_path / "cut", 3, 7)) == (7 if lines == 7 else lines - lines % 3)
+    questions = [problem.question for problem in PROBLEMS]
+    assert len(evaluation.finished(tmp_path / "cut", 3, questions)) == (7 if lines == 7 else lines - lines % 3)
     assert evaluated(tmp_path / "cut") == whole
     assert (tmp_path / "cut").read_text("utf-8").splitlines(keepends=True) == text
+
+
+FOREIGN = {
+    "a line twice at the end": lambda lines: [*lines, lines[-1]],
+    "a line twice in the middle": lambda lines: [*lines[:2], lines[1], *lines[2:6]],
+    "another order": lambda lines: lines[::-1],
+    "another question": lambda lines: [lines[0].replace("0 apples", "9 apples"), *lines[1:]],
+    "no greedy response": lambda lines: [lines[0].replace("greedy", "greedier"), *lines[1:]],
+    "not a record": lambda lines: ["7\n", *lines[1:]],
+    "a problem that is a list": lambda lines: [lines[0].replace('"problem": 0', '"problem": [0]'), *lines[1:]],
+}
+
+
+@pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN)
+def test_records_of_another_evaluation_are_refused_and_left(tmp_path, change):
+    evaluated(tmp_path / "samples")
+    lines = (tmp_path / "samples").read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "samples").write_text("".join(change(lines)), "utf-8")
+    with pytest.raises(ValueError, match="samples is not this evaluation's; remove it to start the evaluation again"):
+        evaluated(tmp_path / "samples")
+    assert (tmp_path / "samples").read_text("utf-8") == "".join(change(lines))
+
+
+def test_records_that_cannot_be_read_are_refused_with_the_files_name(tmp_path):
+    for content in (b"{\n", b"\xff\n"):
+        (tmp_path / "samples").write_bytes(content)
+        with pytest.raises(ValueError, match=r"cannot read .*samples .* remove it to start the evaluation again"):
+            evaluated(tmp_path / "samples")
 
 
 def test_no_samples_are_no_samples(tmp_path):

@@ -128,6 +128,8 @@ def test_swapped_splits_are_refused(tmp_path, monkeypatch):
         ('{"question": "How many?", "answer": "18"}', "problem 2: expected a solution that closes with ####"),
         ('{"question": "How many?", "answer": "#### none"}', "problem 2: expected a solution that closes with ####"),
         ('{"question": "How many?", "answer"', "line 2: not JSON"),
+        ('{"question": "\\ud83d apples?", "answer": "#### 1"}', "problem 2: holds half a character"),
+        ('{"question": "How many?", "answer": "\\udc00 #### 1"}', "problem 2: holds half a character"),
     ],
 )
 def test_bad_rows_are_named(tmp_path, line, sentence):
@@ -135,6 +137,22 @@ def test_bad_rows_are_named(tmp_path, line, sentence):
     file.write_text(file.read_text() + line + "\n")
     with pytest.raises(ValueError, match=sentence):
         load("test", file, check=False)
+
+
+def test_a_file_in_another_encoding_is_named(tmp_path):
+    file = write(tmp_path, ROWS[:1])
+    file.write_bytes(file.read_bytes() + '{"question": "Café?", "answer": "#### 1"}\n'.encode("latin-1"))
+    with pytest.raises(ValueError, match=rf"{file.name} is not text in UTF-8 \(.*\); save it anew in UTF-8"):
+        load("test", file, check=False)
+
+
+def test_an_empty_variable_names_no_folder(tmp_path, monkeypatch):
+    """Else it would be the current folder, and what lies in it would be evaluated."""
+    write(tmp_path, ROWS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MINIRL_GSM8K", "")
+    monkeypatch.setattr(gsm8k, "_from_hub", lambda split: ([], "the hub"))
+    assert load("test", check=False) == []
 
 
 def test_a_missing_file_says_how_to_get_it(tmp_path):
