@@ -18,7 +18,7 @@ from typer import Argument, Context, Option
 
 from minirl import jobs
 from minirl.llm import runs as language
-from minirl.runs import Refused, append, create, describe, keep_epochs, make_folder, read
+from minirl.runs import Refused, append, create, describe, keep_epochs, last_epoch, make_folder, read
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False
@@ -43,6 +43,8 @@ RUNS = Argument(metavar="RUN...", help="Folders that minirl train wrote.", show_
 
 ALL = [field.name for field in fields(language.Settings) if field.name != "task"]
 MENDABLE = (ValueError, OSError, ModuleNotFoundError, MemoryError)  # answered by their own sentence and exit code 2
+SEEDS = {"min": -(2**63), "max": 2**63 - 1}
+LARGEST_EVAL_SEED = SEEDS["max"] // 1_000_003 - 1  # each batch of an evaluation has a seed of its own
 STOPS = (KeyboardInterrupt, FloatingPointError, OSError, MemoryError, RuntimeError)
 
 
@@ -114,18 +116,18 @@ def train(
         if resume:
             job.go_on(folder)
         epochs = job.start()
+        if resume:
+            keep_epochs(folder, job.done)
+            describe(folder, job.settings, job.packages)
+        else:
+            create(folder, job.settings, job.packages)
     except MENDABLE as error:
         raise Refused(str(error)) from error
-    if resume:
-        keep_epochs(folder, job.done)
-        describe(folder, job.settings, job.packages)
-    else:
-        create(folder, job.settings, job.packages)
     try:
         record(epochs, job.config.epochs, folder, job)
     finally:
-        if not (folder / "metrics.jsonl").exists():
-            shutil.rmtree(folder)
+        if not resume and not last_epoch(folder):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def given_to(context) -> set[str]:
@@ -182,7 +184,7 @@ def evaluate(
         int | None, Option(min=1, help="Only the first problems of the test split.", show_default="all; 200 stories")
     ] = None,
     batch_size: Annotated[int, Option(min=1, help="Problems that are sampled at once.")] = 16,
-    seed: Annotated[int, Option(min=0, help="Of the sampled responses.")] = 0,
+    seed: Annotated[int, Option(min=0, max=LARGEST_EVAL_SEED, help="Of the sampled responses.")] = 0,
     out: Annotated[Path | None, Option(help="The results' folder.", show_default="evals/TASK-MODEL, or in RUN")] = None,
     **settings,
 ) -> None:
@@ -233,6 +235,7 @@ def plot(
         if cut:
             print(f"minirl: the last line of {run} was cut off and is left out", file=sys.stderr)
     out = out or runs[0] / "curves.png"
+    out = out if out.suffix else Path(f"{out}.png")
     from minirl import plotting
 
     plotting.plt.switch_backend("Agg")
@@ -259,6 +262,8 @@ def or_none(kind: type) -> Callable:
 def as_option(field: Field, help: str, panel: str, default: str | None = None) -> inspect.Parameter:
     """A field of a dataclass as an option of the command line."""
     kind, how = field.type, {"help": help[:1].upper() + help[1:], "rich_help_panel": panel}
+    if field.name == "seed":
+        how |= SEEDS
     if default:
         how["show_default"] = default
     if optional := get_args(kind):  # such as float | None
@@ -305,11 +310,13 @@ def add_settings(command) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; what the user can mend is answered by one sentence and exit code 2, without a traceback."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    for name, command in {"train": train, "eval": evaluate}.items():
-        if name in arguments:
-            add_settings(command)
     try:
+        for name, command in {"train": train, "eval": evaluate}.items():
+            if name in arguments:
+                add_settings(command)
         sys.exit(app(arguments, standalone_mode=False))
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(130)
     except FloatingPointError as diagnosis:
         print(f"minirl: {diagnosis}", file=sys.stderr)
         sys.exit(1)

@@ -1,8 +1,10 @@
 """Run folders: `config.json` says what a run was, `metrics.jsonl` grows by a line an epoch, nothing is overwritten."""
 
+import contextlib
 import json
 import os
 import platform
+import shutil
 from importlib.metadata import version
 from pathlib import Path
 
@@ -29,14 +31,24 @@ def make_folder(path: Path, new: bool = False) -> None:
 
 
 def create(folder: Path, settings: dict, packages: tuple[str, ...] = PACKAGES) -> None:
-    """Make a run's folder and its `config.json`: the settings, and the versions that they ran with."""
+    """Make a run's folder and its `config.json`: the settings, and the versions that they ran with; both or neither."""
+    text = described(settings, packages)
     make_folder(folder, new=True)
-    describe(folder, settings, packages)
+    try:
+        write(folder / "config.json", text)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def describe(folder: Path, settings: dict, packages: tuple[str, ...] = PACKAGES) -> None:
     """Write the run's `config.json`, or write it anew."""
-    write(folder / "config.json", json.dumps(settings | {"versions": versions(packages)}, indent=2) + "\n")
+    write(folder / "config.json", described(settings, packages))
+
+
+def described(settings: dict, packages: tuple[str, ...]) -> str:
+    """The text of `config.json`."""
+    return json.dumps(settings | {"versions": versions(packages)}, indent=2) + "\n"
 
 
 def versions(packages: tuple[str, ...]) -> dict[str, str]:
@@ -60,13 +72,21 @@ def settings(folder: Path) -> dict:
 
 
 def write(path: Path, text: str) -> None:
-    """The whole file or none of it, even if the process is killed: written beside it, then renamed."""
+    """The whole file or none of it, even if the process is killed: written beside it, then renamed.
+
+    Refused where that cannot be, with the file as it was.
+    """
     draft = path.with_name(path.name + ".tmp")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise Refused(f"cannot write {path}: {error.strerror}") from error
 
 
 def append(folder: Path, metrics: dict, sync: bool = False) -> None:

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from minirl.cli import main, record
+from minirl.runs import create
 from minirl.train import Config
 
 QUICK = ["--epochs", "3", "--batch-size", "8", "--group-size", "4", "--evaluate-every", "2"]
@@ -99,6 +100,7 @@ MISTAKES = {
     "a group of one": (["--group-size", "1"], "group_size ≥ 2"),
     "more prompts than there are": (["--batch-size", "101"], "between 1 and the 100 training prompts"),
     "too many prompts": (["--vocab-size", "100", "--length", "9"], "use a smaller task"),
+    "a seed that no generator takes": (["--seed", str(2**63)], "--seed"),
     "no width": (["--dim", "0"], "--dim"),
     "all prompts held out": (["--held-out", "1"], "held_out is a share"),
 }
@@ -127,6 +129,58 @@ def test_an_unwritable_folder_gets_a_sentence(minirl, tmp_path, words):
     code, _, err = minirl(*words, "file/below")
     assert code == 2 and sentence(err) == "minirl: cannot write to file/below: Not a directory"
     assert (tmp_path / "file").read_text() == "a file, not a folder"
+
+
+def full_disk(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_leaves_no_half_of_a_run(minirl, tmp_path, monkeypatch):
+    """Else the folder would stand in the way of the same command."""
+    command = ["train", *QUICK, "--run", "run"]
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full_disk)
+        code, _, err = minirl(*command)
+    assert code == 2 and sentence(err) == "minirl: cannot write run/config.json: No space left on device"
+    assert list(tmp_path.iterdir()) == []
+    assert minirl(*command)[0] == 0
+
+
+def test_a_disk_that_is_full_at_the_first_epoch_leaves_nothing(minirl, tmp_path, monkeypatch):
+    def half(folder, metrics, sync):
+        (folder / "metrics.jsonl").write_text('{"epoch": 1, "rew')
+        full_disk()
+
+    monkeypatch.setattr("minirl.cli.append", half)
+    code, _, err = minirl("train", *QUICK, "--run", "run")
+    assert code == 1 and err.strip().endswith("No space left on device; no epoch was finished")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_changes_no_run_that_is_resumed(minirl, tmp_path, monkeypatch):
+    minirl("train", *QUICK, "--run", "run", "--checkpoint-every", 1)
+    before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()}
+    monkeypatch.setattr("os.fsync", full_disk)
+    code, _, err = minirl("train", "--resume", "run", "--epochs", 5)
+    assert code == 2 and sentence(err) == "minirl: cannot write run/metrics.jsonl: No space left on device"
+    assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir() if path.is_file()} == before
+
+
+def test_what_cannot_be_written_down_makes_no_folder(tmp_path):
+    with pytest.raises(TypeError):
+        create(tmp_path / "run", {"folder": tmp_path})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", ["minirl.cli.add_settings", "minirl.jobs.chosen"])
+def test_ctrl_c_before_a_run_starts_has_no_traceback(minirl, tmp_path, monkeypatch, where):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(where, interrupted)
+    code, out, err = minirl("train", *QUICK)
+    assert (code, out, err) == (130, "", "")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_broken_run_ends_with_its_diagnosis(tmp_path, capsys):
@@ -194,6 +248,12 @@ def test_plot_draws_several_runs_where_it_is_told(minirl, tmp_path, run):
     code, out, err = minirl("plot", run, "other", "--out", "both.png")
     assert (code, out, err) == (0, "Learning curves: both.png\n", "")
     assert (tmp_path / "both.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name, file", [("curves", "curves.png"), ("v1.svg", "v1.svg")])
+def test_plot_says_the_name_that_the_picture_has(minirl, tmp_path, run, name, file):
+    assert minirl("plot", run, "--out", name) == (0, f"Learning curves: {file}\n", "")
+    assert (tmp_path / file).stat().st_size > 10_000
 
 
 def test_plot_leaves_out_a_line_that_was_cut_off(minirl, run):

@@ -419,6 +419,11 @@ def test_eval_of_a_run_takes_its_settings_and_newest_weights(minirl, tmp_path):
     assert "run/eval-epoch-000002 holds another evaluation and was left as it is" in said(err)[0]
 
 
+def test_the_largest_seed_of_an_evaluation_suits_its_last_batch(minirl):
+    code, _, err = minirl("eval", *EVAL, "--seed", (2**63 - 1) // 1_000_003 - 1)
+    assert code == 0, err
+
+
 def test_greedy_alone(minirl, tmp_path):
     code, out, _ = minirl("eval", *EVAL, "--samples", 0, "--problems", 7)
     assert code == 0 and "pass@" not in out
@@ -436,6 +441,7 @@ EVAL_MISTAKES = {
     "a run that is not there": (["--run", "nowhere"], "there is no run folder nowhere"),
     "sorting": (["--task", "sorting"], "task='sorting' is unknown; expected one of word-problems, gsm8k"),
     "an unknown prompt": (["--prompt", "poem"], "prompt='poem' is unknown"),
+    "a seed that leaves none for its batches": (["--seed", str(2**63 // 1_000_003)], "--seed"),
 }
 
 
