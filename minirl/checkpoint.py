@@ -113,7 +113,10 @@ def _remove(path: Path) -> None:
 
 def _read(path: Path) -> dict:
     try:
-        return json.loads((path / "state.json").read_text("utf-8"))
+        saved = json.loads((path / "state.json").read_text("utf-8"))
+        if not (isinstance(saved, dict) and {"epoch", "config", "param_groups"} <= saved.keys()):
+            raise ValueError("epoch, config and param_groups are not all in it")
+        return saved
     except (OSError, ValueError) as error:
         raise _damaged(path / "state.json", error) from error
 

@@ -141,6 +141,16 @@ def test_a_pickle_is_never_loaded_whatever_its_name(tmp_path, name):
     assert checkpoint.load(tmp_path / "run", SortingPolicy(), CONFIG).epoch == 1
 
 
+@pytest.mark.parametrize("text", ["{}", "[]", '{"epoch": 2, "config": {}}'])
+def test_a_state_that_is_not_one_counts_as_damaged(tmp_path, text):
+    stopped(tmp_path, 2)
+    (tmp_path / "epoch-000002" / "state.json").write_text(text)
+    with pytest.raises(
+        ValueError, match=r"cannot read .*state.json \(epoch, config and .*; remove .*epoch-000002 to go"
+    ):
+        checkpoint.load(tmp_path, SortingPolicy(), CONFIG)
+
+
 @pytest.mark.parametrize("name", ["policy.safetensors", "state.safetensors", "state.json"])
 @pytest.mark.parametrize("damage", ["cut", "missing"])
 def test_a_damaged_checkpoint_says_what_to_do(tmp_path, name, damage):
