@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -49,8 +50,8 @@ class Plan:
 
     model: str
     prompt: str
-    folder: str  # where results and checkpoints go
-    data: str | None = None  # folder with train.jsonl and test.jsonl; None: MINIRL_GSM8K, or the hub
+    folder: str | Path  # where results and checkpoints go
+    data: str | Path | None = None  # folder with train.jsonl and test.jsonl; None: MINIRL_GSM8K, or the hub
     official: bool = True  # say so where the data are not GSM8K's own
     batch_size: int = 32  # prompts in a step
     group_size: int = 8  # responses to each
@@ -69,6 +70,12 @@ class Plan:
     eval_samples: int = 4
     expected_gain: float = -1.0  # of the test share; what a run must reach to count as working
     seed: int = 0
+
+    def __post_init__(self):
+        """Paths become text, as they are in the run's file."""
+        for name in ("folder", "data"):
+            if isinstance(path := getattr(self, name), Path):
+                object.__setattr__(self, name, str(path))
 
     @property
     def eval_batch(self) -> int:
@@ -110,7 +117,7 @@ class Plan:
         options |= {name: getattr(self.config(), name) for name in same}
         options |= {"held_out_problems": self.held_out, "checkpoint_every": self.checkpoint_every}
         options |= {"data": self.data} if self.data else {}
-        words = [f"--{name.replace('_', '-')} {value}" for name, value in options.items()]
+        words = [f"--{name.replace('_', '-')} {shlex.quote(str(value))}" for name, value in options.items()]
         return " ".join(
             ["minirl train --task gsm8k", *words, *["--gradient-checkpointing"] * self.gradient_checkpointing]
         )

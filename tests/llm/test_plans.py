@@ -86,6 +86,17 @@ def test_a_folder_belongs_to_one_plan(tmp_path):
         replace(plan, epochs=7).open_folder()
 
 
+def test_a_plan_may_name_its_folders_by_path(tmp_path):
+    plan = Plan("pocket", "turn", tmp_path / "run", data=tmp_path)
+    assert plan.open_folder() == plan.open_folder() == tmp_path / "run"
+    assert replace(plan, folder=str(tmp_path / "run"), data=str(tmp_path)).open_folder() == tmp_path / "run"
+
+
+def test_the_command_holds_names_with_spaces_together():
+    words = shlex.split(Plan("my models/first", "turn", "unused", data="it's here").command())
+    assert words[words.index("--model") + 1] == "my models/first" and words[words.index("--data") + 1] == "it's here"
+
+
 # ---- measuring
 
 
