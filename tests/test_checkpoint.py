@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from minirl import Config, SortingPolicy, SortingTask, State, checkpoint
 from minirl.train import train
@@ -158,6 +158,15 @@ def test_a_damaged_checkpoint_says_what_to_do(tmp_path, name, damage):
     path = tmp_path / "epoch-000002" / name
     path.write_bytes(path.read_bytes()[:-7]) if damage == "cut" else path.unlink()
     with pytest.raises(ValueError, match=r"remove .*epoch-000002 to go on from the checkpoint before it"):
+        checkpoint.load(tmp_path, SortingPolicy(), CONFIG)
+
+
+@pytest.mark.parametrize("lost", ["generator", "torch_generator", "0."])
+def test_a_state_without_some_of_its_tensors_is_damaged(tmp_path, lost):
+    stopped(tmp_path, 2)
+    file = tmp_path / "epoch-000002" / "state.safetensors"
+    save_file({name: tensor for name, tensor in load_file(file).items() if not name.startswith(lost)}, file)
+    with pytest.raises(ValueError, match=r"tensors are missing from it\); remove .*epoch-000002"):
         checkpoint.load(tmp_path, SortingPolicy(), CONFIG)
 
 
