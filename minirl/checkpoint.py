@@ -67,7 +67,7 @@ def load(folder: str | Path, policy, config: Config) -> State:
     if reference.exists():
         _load_model(state.reference, reference)
     tensors = _load_tensors(path / "state.safetensors")
-    _check_complete(path / "state.safetensors", tensors, saved)
+    _check_complete(path / "state.safetensors", tensors, policy)
     state.epoch = saved["epoch"]
     state.generator.set_state(tensors.pop("generator"))
     torch.set_rng_state(tensors.pop("torch_generator"))
@@ -145,9 +145,9 @@ def _load_tensors(file: Path) -> dict[str, torch.Tensor]:
         raise _damaged(file, error) from error
 
 
-def _check_complete(file: Path, tensors: dict[str, torch.Tensor], saved: dict) -> None:
-    """Both random states, and moments for every weight or, before the first step, for none."""
-    weights = sum(len(group["params"]) for group in saved["param_groups"])
+def _check_complete(file: Path, tensors: dict[str, torch.Tensor], policy) -> None:
+    """Both random states, and moments for every weight that learns or, before the first step, for none."""
+    weights = sum(weight.requires_grad for weight in policy.parameters())
     moved = {name.split(".")[0] for name in tensors if "." in name}
     if not {"generator", "torch_generator"} <= tensors.keys() or len(moved) not in (0, weights):
         raise _damaged(file, ValueError("tensors are missing from it"))

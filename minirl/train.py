@@ -57,7 +57,7 @@ class State:
         self.reference = None if reference is None else copy.deepcopy(reference).requires_grad_(False)
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, fused=True)
         for weight in policy.parameters():  # so that Adam's momentum goes on where a whole batch has no gradient
-            weight.grad = torch.zeros_like(weight)
+            weight.grad = torch.zeros_like(weight) if weight.requires_grad else None
         self.generator = torch.Generator().manual_seed(config.seed)
         self.epoch = 0
         stop_if_not_finite("before training", "weight", *policy.parameters())

@@ -573,9 +573,12 @@ MUTANTS_BY_MODULE_AND_TEST = {
             ("a batch without signal stops Adam", "zero_grad(set_to_none=False)", "zero_grad()"),
             (
                 "a first batch without signal is no step",
-                "            weight.grad = torch.zeros_like(weight)",
-                "            pass",
+                "torch.zeros_like(weight) if weight.requires_grad else None",
+                "None",
             ),
+        ],
+        "test_checkpoint.py::test_a_weight_that_does_not_learn_has_no_moments_and_does_not_stop_a_resume": [
+            ("a frozen weight gets moments", " if weight.requires_grad else None", ""),
         ],
         "test_train.py::test_inner_steps_reuse_responses_and_old_log_probs": [
             ("climbs the loss", "loss = (token_losses(", "loss = -(token_losses("),

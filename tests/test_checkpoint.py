@@ -170,6 +170,19 @@ def test_a_state_without_some_of_its_tensors_is_damaged(tmp_path, lost):
         checkpoint.load(tmp_path, SortingPolicy(), CONFIG)
 
 
+def test_a_weight_that_does_not_learn_has_no_moments_and_does_not_stop_a_resume(tmp_path):
+    task, config = SortingTask(), Config(epochs=2, batch_size=4, group_size=4)
+    policy = SortingPolicy(seed=0)
+    policy.embedding.requires_grad_(False)
+    start, state = policy.embedding.clone(), State(policy, config)
+    list(train(policy, task, config, resume_from=state))
+    assert torch.equal(policy.embedding, start) and len(state.optimizer.state) == 2
+    checkpoint.save(tmp_path, policy, state, config)
+    other = SortingPolicy(seed=1)
+    other.embedding.requires_grad_(False)
+    assert len(checkpoint.load(tmp_path, other, config).optimizer.state) == 2
+
+
 # ---- a full disk
 
 
