@@ -81,10 +81,7 @@ class LanguageTask:
         """The responses in words, [batch][group]: only what is inside the mask, without end tokens."""
         pairs = zip(responses.flatten(0, 1).cpu(), mask.flatten(0, 1).cpu(), strict=True)
         rows = [row[inside].tolist() for row, inside in pairs]
-        silent = {token for token, how in self.tokenizer.added_tokens_decoder.items() if how.special}
-        spoken = [row for row in rows if not silent.issuperset(row)]  # some tokenizers cannot decode nothing
-        decoded = iter(self.tokenizer.batch_decode(spoken, skip_special_tokens=True))
-        texts = ["" if silent.issuperset(row) else next(decoded) for row in rows]
+        texts = self.tokenizer.batch_decode(rows, skip_special_tokens=True)
         group = responses.shape[1]
         return [texts[start : start + group] for start in range(0, len(texts), group)]
 

@@ -96,7 +96,7 @@ def test_only_what_is_inside_the_mask_is_read():
 
 
 def test_an_empty_response_is_an_empty_text():
-    """The pocket model's tokenizer cannot decode an end token alone."""
+    """An end token alone says nothing."""
     tokenizer = build_tokenizer()
     end, word = tokenizer.eos_token_id, tokenizer("apples")["input_ids"][0]
     responses, mask = torch.tensor([[[end, end], [word, end], [end, end]]]), torch.tensor([[[True, False]] * 3])
