@@ -24,6 +24,7 @@ from minirl.llm.memory import (
     refuse_if_too_large,
     smaller,
 )
+from minirl.llm.plans import SMALL, published
 from minirl.llm.policy import LanguagePolicy
 
 SHAPE = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 176}
@@ -96,15 +97,7 @@ def test_parameters_are_counted_without_making_them(tied):
 
 def test_the_0_5b_model_has_its_published_size():
     """Qwen2.5-0.5B: 494,032,768 parameters."""
-    config = Qwen2Config(
-        vocab_size=151_936,
-        hidden_size=896,
-        num_hidden_layers=24,
-        num_attention_heads=14,
-        num_key_value_heads=2,
-        intermediate_size=4864,
-        tie_word_embeddings=True,
-    )
+    config = published(SMALL)
     assert parameter_count(config) == 494_032_768
     memory = estimate(config, Workload(32, 8, 150, 300, micro_batch_size=1, bfloat16=True))
     assert memory.weights + memory.gradients + memory.optimizer == 16 * 494_032_768
