@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from minirl.metrics import stop_if_not_finite
 from minirl.policy import ScoredByLogits
-from minirl.rollout import Mask, Prompts, Responses, response_mask
+from minirl.rollout import Batch, Mask, PerResponse, Prompts, Responses, response_mask
 
 
 class AutoregressivePolicy(ScoredByLogits):
@@ -51,3 +51,52 @@ class AutoregressivePolicy(ScoredByLogits):
     @torch.no_grad()
     def greedy(self, prompts: Prompts) -> tuple[Responses, Mask]:
         return self._generate(prompts, 1, lambda logits: logits.argmax(-1))
+
+
+class GuessingPolicy(AutoregressivePolicy):
+    """Guesses a secret number in turns; after each guess the game answers "lower", "higher" or, at the end, "right".
+
+    Tokens are the numbers, then the three answers; a guess that is no number is answered by "lower". Guesses stand at
+    even places, answers between them and outside the mask: the policy is not to learn what it did not write. The prompt
+    is the secret, for the game only: the policy's logits are S[t] + L[answer] + G[guess before it].
+    """
+
+    def __init__(self, numbers: int = 7, turns: int = 3, seed: int | None = None):
+        super().__init__(numbers + 3, 2 * turns - 1, end_token=numbers + 2, prompt_size=1, seed=seed)
+        self.lower, self.higher = numbers, numbers + 1
+        self.guess = nn.Parameter(torch.zeros(self.vocab_size + 1, self.vocab_size))
+
+    def logits(self, prompts: Prompts, responses: Responses) -> Float[Tensor, "batch group token vocab"]:
+        start = torch.full_like(responses[..., :2], self.vocab_size)
+        guesses = torch.cat([start, responses[..., :-2]], -1)[..., : responses.shape[-1]]
+        return super().logits(prompts, responses) + self.guess[guesses]
+
+    def _generate(self, prompts: Prompts, group_size: int, choose) -> tuple[Responses, Mask]:
+        responses = torch.full((len(prompts), group_size, self.length), self.end_token)
+        mask = torch.zeros_like(responses, dtype=torch.bool)
+        going = torch.ones_like(mask[..., 0])
+        for step in range(0, self.length, 2):
+            guess = choose(self.logits(prompts, responses)[..., step, :])
+            responses[..., step], mask[..., step] = guess.where(going, self.end_token), going
+            going = going & (guess != prompts)
+            answer = torch.where(guess > prompts, self.lower, self.higher)
+            responses[..., step + 1 : step + 2] = answer.where(going, self.end_token)[..., None]
+        return responses, mask
+
+
+class GuessingTask:
+    """Secrets from 0 to `numbers` − 1, drawn evenly; 1 for a response that has the right guess in it, 0 otherwise."""
+
+    def __init__(self, numbers: int = 7):
+        self.numbers = numbers
+
+    def sample(self, batch_size: int, generator: torch.Generator | None = None) -> Batch:
+        secrets = torch.randint(self.numbers, (batch_size, 1), generator=generator)
+        return Batch(secrets, secrets[:, 0])
+
+    def held_out(self) -> Batch:
+        """Every secret once: there are none to keep back."""
+        return Batch(torch.arange(self.numbers)[:, None], torch.arange(self.numbers))
+
+    def rewards(self, batch: Batch, responses: Responses, mask: Mask) -> PerResponse:
+        return ((responses == batch.prompts[:, None]) & mask).any(-1).float()

@@ -6,7 +6,7 @@ import torch
 from torch.distributions import Categorical
 
 from minirl.rollout import response_mask
-from minirl.toy_language import AutoregressivePolicy
+from minirl.toy_language import AutoregressivePolicy, GuessingPolicy, GuessingTask
 
 pytestmark = pytest.mark.usefixtures("float64")
 PROMPTS = [(1, 2), (0, 3), (2, 2)]
@@ -124,3 +124,108 @@ def test_the_same_seed_gives_the_same_policy():
     first, again, other = (AutoregressivePolicy(3, 2, 1, seed=s) for s in (0, 0, 1))
     assert (first.last == again.last).all()
     assert (first.last != other.last).all()
+
+
+# Guessing a number in turns ------------------------------------------------------------------------------------------
+
+SECRETS = torch.arange(4)[:, None]
+LOWER, HIGHER, RIGHT = 4, 5, 6
+
+
+@pytest.fixture
+def guesser():
+    """Two turns for four numbers, with a memory of guesses that is not still at zero."""
+    policy = GuessingPolicy(numbers=4, turns=2, seed=0)
+    torch.nn.init.normal_(policy.guess, generator=torch.Generator().manual_seed(1))
+    return policy
+
+
+def guesser_next(policy, prefix):
+    """S[t] + L[answer] + G[guess], plus the one row of P, in plain Python."""
+    prompt, step, last, guess = (p.tolist() for p in (policy.prompt, policy.step, policy.last, policy.guess))
+    rows = prompt[0], step[len(prefix)], last[prefix[-1] if prefix else -1], guess[prefix[-2] if prefix else -1]
+    return oracle.softmax([sum(logits) for logits in zip(*rows, strict=True)])
+
+
+def games(policy, secret):
+    """{guesses: (response as played, its probability)} for every game of two turns, by the rules."""
+    listed = {}
+    for first in range(7):
+        p = guesser_next(policy, ())[first]
+        answer = LOWER if first > secret else HIGHER
+        if first == secret:
+            listed[first,] = [first, RIGHT, RIGHT], p
+            continue
+        for second, q in enumerate(guesser_next(policy, (first, answer))):
+            listed[first, second] = [first, answer, second], p * q
+    return listed
+
+
+def test_a_game_is_scored_by_its_guesses_alone(guesser):
+    for secret in range(4):
+        for guesses, (response, expected) in games(guesser, secret).items():
+            mask = torch.tensor([True, False, len(guesses) == 2])
+            played = torch.tensor([[response]]), mask[None, None]
+            found = guesser.log_probs(torch.tensor([[secret]]), *played)
+            torch.testing.assert_close(found.sum().exp(), torch.tensor(expected))
+            assert (found[0, 0, ~mask] == 0).all()
+
+
+def test_games_have_the_frequencies_of_their_probabilities(guesser):
+    """χ² over the 43 games to each secret: expected about 42, and its spread is √84 ≈ 9.2."""
+    draws = 20_000
+    responses, mask = guesser.sample(SECRETS, draws, torch.Generator().manual_seed(0))
+    for secret, group, inside in zip(range(4), responses.tolist(), mask.tolist(), strict=True):
+        listed = games(guesser, secret)
+        counts = dict.fromkeys(listed, 0)
+        for response, kept in zip(group, inside, strict=True):
+            guesses = tuple(token for token, k in zip(response, kept, strict=True) if k)
+            assert response == listed[guesses][0]
+            counts[guesses] += 1
+        assert sum((counts[y] - draws * p) ** 2 / (draws * p) for y, (_, p) in listed.items()) < 42 + 5 * 84**0.5
+
+
+def test_the_policy_does_not_see_the_secret(guesser):
+    responses, mask = guesser.sample(SECRETS[:1], 20, torch.Generator().manual_seed(0))
+    same = [guesser.log_probs(torch.tensor([[secret]]), responses, mask) for secret in range(4)]
+    assert all((found == same[0]).all() for found in same)
+
+
+def test_what_the_game_says_has_no_gradient_of_its_own(guesser):
+    """One turn played: the row of an answer's step stays untouched."""
+    responses, mask = torch.tensor([[[0, HIGHER, 2]]]), torch.tensor([[[True, False, True]]])
+    guesser.log_probs(torch.tensor([[2]]), responses, mask).sum().backward()
+    assert (guesser.step.grad[1] == 0).all()
+    assert (guesser.step.grad[[0, 2]] != 0).any(-1).all()
+    assert (guesser.last.grad[HIGHER] != 0).any() and (guesser.guess.grad[0] != 0).any()
+
+
+def test_halving_finds_every_secret():
+    """A policy of weights set by hand: 1 first, then 0, or 2, or 3."""
+    policy = GuessingPolicy(numbers=4, turns=3, seed=0)
+    for weight in policy.parameters():
+        torch.nn.init.zeros_(weight)
+    with torch.no_grad():
+        policy.step[0, 1] = 10
+        policy.last[LOWER, 0] = policy.last[HIGHER, 2] = 10
+        policy.guess[2, 3] = 20
+    responses, mask = policy.greedy(SECRETS)
+    task = GuessingTask(4)
+    assert responses[3, 0].tolist() == [1, HIGHER, 2, HIGHER, 3]
+    assert mask[1, 0].tolist() == [True, False, False, False, False]
+    assert (task.rewards(task.held_out(), responses, mask) == 1).all()
+
+
+def test_a_guess_counts_only_inside_the_mask():
+    batch = GuessingTask(4).held_out()
+    responses = torch.tensor([[[0, RIGHT, RIGHT]], [[0, HIGHER, 1]], [[0, HIGHER, 3]], [[0, HIGHER, 3]]])
+    mask = torch.tensor([True, False, True]).expand(4, 1, 3).clone()
+    mask[3, 0, 2] = False
+    assert GuessingTask(4).rewards(batch, responses, mask)[:, 0].tolist() == [1, 1, 0, 0]
+
+
+def test_secrets_are_drawn_from_all_numbers_by_the_generator():
+    task = GuessingTask(5)
+    first, again = (task.sample(200, torch.Generator().manual_seed(0)) for _ in range(2))
+    assert (first.prompts == again.prompts).all() and (first.answers == first.prompts[:, 0]).all()
+    assert first.prompts.unique().tolist() == [0, 1, 2, 3, 4]
