@@ -1,4 +1,7 @@
-"""The smallest policy that writes token by token and stops by itself: enumerable, and ragged enough to test masks."""
+"""The smallest policy that writes token by token and stops by itself: enumerable, and ragged enough to test masks.
+
+And a task for it in which a response may be of any length.
+"""
 
 import torch
 from jaxtyping import Float
@@ -13,9 +16,12 @@ class AutoregressivePolicy(ScoredByLogits):
     """Next token from the prompt, the step and the last token: logits[t] = P[Σ prompt] + S[t] + L[response_{t−1}].
 
     A response ends with `end_token` or at `length`. `prompt_size` is the number of rows of P; sums wrap around it.
+    `init_scale` multiplies P, S and L at the start: the smaller, the more evenly it chooses and the more it explores.
     """
 
-    def __init__(self, vocab_size: int, length: int, end_token: int, prompt_size: int = 8, seed: int | None = None):
+    def __init__(
+        self, vocab_size: int, length: int, end_token: int, prompt_size=8, seed: int | None = None, init_scale=1.0
+    ):
         super().__init__()
         if not 0 <= end_token < vocab_size:
             raise ValueError(
@@ -23,9 +29,9 @@ class AutoregressivePolicy(ScoredByLogits):
             )
         generator = None if seed is None else torch.Generator().manual_seed(seed)
         self.vocab_size, self.length, self.end_token = vocab_size, length, end_token
-        self.prompt = nn.Parameter(torch.randn(prompt_size, vocab_size, generator=generator))
-        self.step = nn.Parameter(torch.randn(length, vocab_size, generator=generator))
-        self.last = nn.Parameter(torch.randn(vocab_size + 1, vocab_size, generator=generator))
+        self.prompt = nn.Parameter(torch.randn(prompt_size, vocab_size, generator=generator) * init_scale)
+        self.step = nn.Parameter(torch.randn(length, vocab_size, generator=generator) * init_scale)
+        self.last = nn.Parameter(torch.randn(vocab_size + 1, vocab_size, generator=generator) * init_scale)
 
     def logits(self, prompts: Prompts, responses: Responses) -> Float[Tensor, "batch group token vocab"]:
         start = torch.full_like(responses[..., :1], self.vocab_size)
@@ -100,3 +106,40 @@ class GuessingTask:
 
     def rewards(self, batch: Batch, responses: Responses, mask: Mask) -> PerResponse:
         return ((responses == batch.prompts[:, None]) & mask).any(-1).float()
+
+
+class LastTokenTask:
+    """Think as long as you like, answer, stop: reward 1 if the token before the end token is the answer, else 0.
+
+    The answer to a prompt is its sum modulo `answers`; the tokens after those are thoughts, which answer nothing, and
+    the very last token ends a response. One that is cut off at `length`, or ends at once, is wrong. Length as such
+    earns nothing, and right answers come in every length: if wrong ones become longer than right ones, the loss did it.
+    For `AutoregressivePolicy(task.vocab_size, task.length, task.end_token, init_scale=0.3)`, which starts at about one
+    right response in eight and learns each prompt by heart: so `held_out` are the same prompts.
+    """
+
+    def __init__(self, answers: int = 4, vocab_size: int = 8, length: int = 24, prompts: Prompts | None = None):
+        if not 2 <= answers < vocab_size:
+            raise ValueError(f"expected 2 ≤ answers < vocab_size, one token being the end; got {answers}, {vocab_size}")
+        self.answers, self.vocab_size, self.length, self.end_token = answers, vocab_size, length, vocab_size - 1
+        self.prompts = torch.arange(8)[:, None] if prompts is None else prompts
+
+    def batch(self, prompts: Prompts) -> Batch:
+        """These prompts with their answers."""
+        return Batch(prompts, prompts.sum(-1) % self.answers)
+
+    def sample(self, batch_size: int, generator=None) -> Batch:
+        """In random order, and each prompt as often as any other, give or take one."""
+        count = len(self.prompts)
+        drawn = torch.randperm(-(-batch_size // count) * count, generator=generator)[:batch_size]
+        return self.batch(self.prompts[drawn % count])
+
+    def held_out(self) -> Batch:
+        return self.batch(self.prompts)
+
+    def rewards(self, batch: Batch, responses: Responses, mask: Mask) -> PerResponse:
+        lengths = mask.sum(-1, keepdim=True)
+        last, before = (responses.gather(-1, (lengths - back).clamp(min=0))[..., 0] for back in (1, 2))
+        return ((last == self.end_token) & (before == batch.answers[:, None])).float()
+
+    correct = rewards

@@ -5,8 +5,11 @@ import pytest
 import torch
 from torch.distributions import Categorical
 
-from minirl.rollout import response_mask
-from minirl.toy_language import AutoregressivePolicy, GuessingPolicy, GuessingTask
+from minirl.deltas import centered
+from minirl.losses import naive, token_weights
+from minirl.rollout import collect, response_mask
+from minirl.toy_language import AutoregressivePolicy, GuessingPolicy, GuessingTask, LastTokenTask
+from minirl.train import Config, train
 
 pytestmark = pytest.mark.usefixtures("float64")
 PROMPTS = [(1, 2), (0, 3), (2, 2)]
@@ -229,3 +232,96 @@ def test_secrets_are_drawn_from_all_numbers_by_the_generator():
     first, again = (task.sample(200, torch.Generator().manual_seed(0)) for _ in range(2))
     assert (first.prompts == again.prompts).all() and (first.answers == first.prompts[:, 0]).all()
     assert first.prompts.unique().tolist() == [0, 1, 2, 3, 4]
+
+
+def test_init_scale_multiplies_every_weight():
+    wide, narrow = (AutoregressivePolicy(3, 2, 1, seed=0, init_scale=scale) for scale in (1.0, 0.25))
+    for one, other in zip(wide.parameters(), narrow.parameters(), strict=True):
+        torch.testing.assert_close(other, one / 4)
+
+
+TASK = LastTokenTask(answers=2, vocab_size=4, length=4, prompts=torch.tensor([[0], [1], [2]]))
+END = 3
+
+
+def loop_reward(prompt, response):
+    """Right: … answer END. The response is cut at the first END, and without one it is wrong."""
+    if END not in response:
+        return 0
+    written = response[: response.index(END)]
+    return int(written[-1:] == [sum(prompt) % 2])
+
+
+def test_a_response_is_right_if_the_token_before_the_end_is_the_answer():
+    """All 256 strings of four tokens, against a loop."""
+    every = torch.cartesian_prod(*[torch.arange(4)] * 4)
+    batch, responses = TASK.held_out(), every.expand(3, -1, -1)
+    found = TASK.rewards(batch, responses, response_mask(responses, END))
+    expected = [[loop_reward(prompt, row) for row in every.tolist()] for prompt in TASK.prompts.tolist()]
+    assert found.tolist() == expected
+    assert 0 < found.mean() < 0.5
+
+
+@pytest.mark.parametrize(
+    "response, reward",
+    [([1, 3, 3, 3], 1), ([0, 2, 1, 3], 1), ([1, 2, 3, 3], 0), ([3, 3, 3, 3], 0), ([2, 2, 2, 1], 0), ([3, 1, 3, 3], 0)],
+    ids=["short", "long", "a thought comes last", "ends at once", "cut off", "what follows the end does not count"],
+)
+def test_cases_that_fit_in_the_head(response, reward):
+    responses = torch.tensor([[response]])
+    batch = TASK.batch(torch.tensor([[1]]))
+    assert TASK.rewards(batch, responses, response_mask(responses, END)).item() == reward
+    assert TASK.correct(batch, responses, response_mask(responses, END)).item() == reward
+
+
+@pytest.mark.parametrize("batch_size, counts", [(1, {0, 1}), (3, {1}), (6, {2}), (8, {2, 3})])
+def test_every_prompt_comes_equally_often_give_or_take_one(batch_size, counts):
+    drawn = {tuple(TASK.sample(batch_size, torch.Generator().manual_seed(seed)).prompts[:, 0]) for seed in range(20)}
+    batches = [TASK.sample(batch_size, torch.Generator().manual_seed(seed)).prompts[:, 0] for seed in range(20)]
+    assert {count for batch in batches for count in batch.bincount(minlength=3).tolist()} == counts
+    assert len(drawn) > 1, "the order is random"
+    assert {batch[0].item() for batch in batches} == {0, 1, 2}
+
+
+def test_answers_are_sums_modulo_their_number():
+    batch = TASK.batch(torch.tensor([[0, 0], [2, 1], [5, 1]]))
+    assert batch.answers.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("answers, vocab_size", [(1, 4), (4, 4), (5, 4)])
+def test_a_task_without_room_for_answers_and_the_end_is_refused(answers, vocab_size):
+    with pytest.raises(ValueError, match=f"expected 2 ≤ answers < vocab_size.*got {answers}, {vocab_size}"):
+        LastTokenTask(answers, vocab_size)
+
+
+def new_policy(task, seed):
+    return AutoregressivePolicy(task.vocab_size, task.length, task.end_token, seed=seed, init_scale=0.3)
+
+
+def test_a_fresh_policy_is_right_in_about_one_of_eight():
+    task = LastTokenTask()
+    fresh = [collect(new_policy(task, seed), task, task.sample(64), 16).rewards.mean() for seed in range(10)]
+    assert 0.09 < torch.stack(fresh).mean() < 0.16
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_policy_learns_the_task_in_a_hundred_small_epochs(seed):
+    task, policy = LastTokenTask(), new_policy(LastTokenTask(), seed)
+    config = Config(100, inner_steps=1, batch_size=32, group_size=8, learning_rate=3e-2, seed=seed)
+    *_, last = train(policy, task, config)
+    assert last["held_out_exact"] > 0.85
+    assert last["held_out_greedy"] == 1
+
+
+def test_a_loss_divided_by_the_length_pushes_wrong_responses_to_be_longer_than_right_ones():
+    """To first order, a step moves a response's log-prob by its own push: compare those of long and short ones."""
+    task = LastTokenTask()
+    rollout = collect(new_policy(task, 0), task, task.sample(64), 16, generator=torch.Generator().manual_seed(0))
+    lengths, wrong = rollout.mask.sum(-1), rollout.rewards == 0
+    long = lengths > lengths.double().median()
+    log_probs = rollout.old_log_probs.requires_grad_()
+    for how, falls in (("sequence", True), ("constant", False)):
+        loss = (naive(log_probs, centered(rollout.rewards)) * token_weights(rollout.mask, how)).sum()
+        push = -torch.autograd.grad(loss, log_probs)[0].sum(-1) / lengths
+        ratio = push[wrong & long].mean() / push[wrong & ~long].mean()
+        assert (ratio < 0.7) == falls
