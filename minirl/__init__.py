@@ -7,10 +7,12 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-_MODULES = ("deltas", "exact", "kl", "losses", "metrics", "policy", "rollout", "sorting", "train")
+_CORE = ("deltas", "exact", "kl", "losses", "metrics", "policy", "rollout", "sorting", "train")
+_MODULES = (*_CORE, "critic", "evaluate", "preferences", "recipes", "shaping")
 _HOMES = {
     "Batch": "rollout",
-    "Config": "train",
+    "Config": "config",
+    "RECIPES": "recipes",
     "Rollout": "rollout",
     "SortingPolicy": "policy",
     "SortingTask": "sorting",

@@ -51,31 +51,31 @@ def newest(folder: str | Path) -> Path:
     return found[-1]
 
 
-def load(folder: str | Path, policy, config: Config) -> State:
-    """Restore the newest checkpoint into `policy`, and return the State to pass to `train` as `resume_from`.
+def load(folder: str | Path, policy, config: Config, critic=None) -> State:
+    """Restore the newest checkpoint into `policy` and `critic`; pass the State to `train` as `resume_from`.
 
     `config` may raise `epochs`; any other difference from the saved settings is refused with a ValueError.
     """
     path = newest(folder)
     saved = _read(path)
-    ours, theirs = vars(config) | {"epochs": 0}, saved["config"] | {"epochs": 0}
-    if changed := [name for name in ours if ours[name] != theirs.get(name)]:
+    ours, theirs = vars(config) | {"epochs": 0}, vars(Config()) | saved["config"] | {"epochs": 0}
+    if changed := [name for name in ours if ours[name] != theirs[name]]:
         raise ValueError(f"cannot resume with another {', '.join(changed)}; expected the settings in {path}/state.json")
+    if (critic is not None) != (path / "critic.safetensors").exists():
+        had = "without a critic" if critic is not None else "with a critic"
+        raise ValueError(f"{path} is of a run {had}; expected the same now, so pass what that run had")
     load_weights(path, policy)
     reference = path / "reference.safetensors"
-    state = State(policy, config, policy if reference.exists() else None)
+    state = State(policy, config, policy if reference.exists() else None, critic)
     if reference.exists():
         _load_model(state.reference, reference)
-    tensors = _load_tensors(path / "state.safetensors")
-    _check_complete(path / "state.safetensors", tensors, policy)
+    if critic is not None:
+        _load_model(critic, path / "critic.safetensors")
+        _load_moments(path / "critic_optimizer.safetensors", critic, critic.optimizer)
+    tensors = _load_moments(path / "state.safetensors", policy, state.optimizer, ("generator", "torch_generator"))
     state.epoch = saved["epoch"]
-    state.generator.set_state(tensors.pop("generator"))
-    torch.set_rng_state(tensors.pop("torch_generator"))
-    moments: dict[int, dict] = {}
-    for name, tensor in tensors.items():
-        index, moment = name.split(".", 1)
-        moments.setdefault(int(index), {})[moment] = tensor
-    state.optimizer.load_state_dict({"state": moments, "param_groups": saved["param_groups"]})
+    state.generator.set_state(tensors["generator"])
+    torch.set_rng_state(tensors["torch_generator"])
     return state
 
 
@@ -90,20 +90,21 @@ def _write(draft: Path, policy, state: State, config: Config) -> None:
     save_model(policy, str(draft / "policy.safetensors"))
     if state.reference is not None:
         save_model(state.reference, str(draft / "reference.safetensors"))
-    save_file(_tensors(state), str(draft / "state.safetensors"))
-    groups = state.optimizer.state_dict()["param_groups"]
-    text = json.dumps({"epoch": state.epoch, "config": vars(config), "param_groups": groups}, indent=1)
+    if state.critic is not None:
+        save_model(state.critic, str(draft / "critic.safetensors"))
+        save_file(_moments(state.critic.optimizer), str(draft / "critic_optimizer.safetensors"))
+    rng = {"generator": state.generator.get_state(), "torch_generator": torch.get_rng_state()}
+    save_file(_moments(state.optimizer) | rng, str(draft / "state.safetensors"))
+    text = json.dumps({"epoch": state.epoch, "config": vars(config)}, indent=1)
     (draft / "state.json").write_text(text, "utf-8")
     for file in draft.iterdir():
         with open(file, "r+b") as handle:
             os.fsync(handle.fileno())
 
 
-def _tensors(state: State) -> dict[str, torch.Tensor]:
-    moments = state.optimizer.state_dict()["state"]
-    named = {f"{index}.{name}": value for index, each in moments.items() for name, value in each.items()}
-    rng = {"generator": state.generator.get_state(), "torch_generator": torch.get_rng_state()}
-    return {name: value.contiguous() for name, value in (named | rng).items()}
+def _moments(optimizer) -> dict[str, torch.Tensor]:
+    moments = optimizer.state_dict()["state"]
+    return {f"{index}.{name}": value.contiguous() for index, each in moments.items() for name, value in each.items()}
 
 
 def _remove(path: Path) -> None:
@@ -115,8 +116,8 @@ def _remove(path: Path) -> None:
 def _read(path: Path) -> dict:
     try:
         saved = json.loads((path / "state.json").read_text("utf-8"))
-        if not (isinstance(saved, dict) and {"epoch", "config", "param_groups"} <= saved.keys()):
-            raise ValueError("epoch, config and param_groups are not all in it")
+        if not (isinstance(saved, dict) and {"epoch", "config"} <= saved.keys()):
+            raise ValueError("epoch and config are not both in it")
         return saved
     except (OSError, ValueError) as error:
         raise _damaged(path / "state.json", error) from error
@@ -145,12 +146,18 @@ def _load_tensors(file: Path) -> dict[str, torch.Tensor]:
         raise _damaged(file, error) from error
 
 
-def _check_complete(file: Path, tensors: dict[str, torch.Tensor], policy) -> None:
-    """Both random states, and moments for every weight that learns or, before the first step, for none."""
-    weights = sum(weight.requires_grad for weight in policy.parameters())
-    moved = {name.split(".")[0] for name in tensors if "." in name}
-    if not {"generator", "torch_generator"} <= tensors.keys() or len(moved) not in (0, weights):
+def _load_moments(file: Path, model, optimizer, others: tuple[str, ...] = ()) -> dict[str, torch.Tensor]:
+    """Give an optimiser its moments: of every weight that learns or, before the first step, none. Returns `others`."""
+    tensors, moments = _load_tensors(file), {}
+    rest = {name: tensors.pop(name) for name in others if name in tensors}
+    for name, tensor in tensors.items():
+        index, moment = name.split(".", 1)
+        moments.setdefault(int(index), {})[moment] = tensor
+    weights = sum(weight.requires_grad for weight in model.parameters())
+    if len(rest) < len(others) or len(moments) not in (0, weights):
         raise _damaged(file, ValueError("tensors are missing from it"))
+    optimizer.load_state_dict({"state": moments, "param_groups": optimizer.state_dict()["param_groups"]})
+    return rest
 
 
 def _damaged(file: Path, error: Exception) -> ValueError:

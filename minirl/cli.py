@@ -284,7 +284,7 @@ def language_options(names: Iterable[str]) -> list[inspect.Parameter]:
 
 
 def config_options() -> list[inspect.Parameter]:
-    from minirl.train import AGGREGATIONS, DELTAS, KL, LOSSES, Config
+    from minirl.config import AGGREGATIONS, DELTAS, KL, LOSSES, Config
 
     said, others = notes(Config), {name: str(value) for name, value in language.TRAINING.items()}
     for name, known in {"delta": DELTAS, "loss": LOSSES, "aggregation": AGGREGATIONS, "kl": KL}.items():

@@ -17,8 +17,12 @@ def fast(full, quick):
     return quick if os.environ.get("MINIRL_FAST") == "1" else full
 
 
-def run_seeds(make_policy: Callable, task, config: Config, seeds: Iterable[int], label: str = "") -> list[list[dict]]:
+def run_seeds(
+    make_policy: Callable, task, config: Config, seeds: Iterable[int], label: str = "", make_critic=None
+) -> list[list[dict]]:
     """One run a seed, from `make_policy(seed)`, with one progress bar; returns each run's list of metrics.
+
+    `make_critic(policy, seed)`, where there is one, makes a critic to learn beside that policy.
 
     `config.seed` is replaced by each seed in turn, the task and its split stay the same.
     """
@@ -27,19 +31,22 @@ def run_seeds(make_policy: Callable, task, config: Config, seeds: Iterable[int],
         for seed in seeds:
             histories.append([])
             settings = Config(**{**vars(config), "seed": seed})
-            for metrics in train(make_policy(seed), task, settings):
+            policy = make_policy(seed)
+            critic = None if make_critic is None else make_critic(policy, seed)
+            for metrics in train(policy, task, settings, critic=critic):
                 histories[-1].append(metrics)
                 bar.update()
     return histories
 
 
 def curve(histories: list[list[dict]], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The epochs [E] at which a metric was measured, and its values [seeds, E]."""
+    """The epochs [E] at which a metric was measured, and its values [seeds, E]; nan where a run lacks one."""
     if not any(name in metrics for history in histories for metrics in history):
         known = sorted({key for history in histories for metrics in history for key in metrics})
         raise KeyError(f"no metric {name!r} in these runs; they have {', '.join(known)}")
-    epochs = np.array([metrics["epoch"] for metrics in histories[0] if name in metrics])
-    return epochs, np.array([[metrics[name] for metrics in history if name in metrics] for history in histories])
+    measured = [{metrics["epoch"]: metrics[name] for metrics in history if name in metrics} for history in histories]
+    epochs = sorted(set().union(*measured))
+    return np.array(epochs), np.array([[each.get(epoch, np.nan) for epoch in epochs] for each in measured])
 
 
 def final(histories: list[list[dict]], name: str) -> np.ndarray:

@@ -1,12 +1,21 @@
 """Log-probs and deltas → losses per token, and the weights that add them up: loss = (per_token * weights).sum()."""
 
-from minirl.kl import KL
-from minirl.rollout import Mask, PerResponse, PerToken, Rollout
+from jaxtyping import Float
+from torch import Tensor
+
+from minirl.rollout import Mask, PerResponse, PerToken
+
+Deltas = PerResponse | PerToken  # one for a whole response, or, from a critic, one for each token
 
 
-def naive(log_probs: PerToken, deltas: PerResponse) -> PerToken:
+def spread(deltas: Deltas) -> Float[Tensor, "batch group #token"]:
+    """With a token axis: the delta of a response goes to each of its tokens."""
+    return deltas if deltas.ndim == 3 else deltas[..., None]
+
+
+def naive(log_probs: PerToken, deltas: Deltas) -> PerToken:
     """−δ·log π: the policy gradient, right only for samples of the current policy (Williams 1992)."""
-    return -deltas[..., None] * log_probs
+    return -spread(deltas) * log_probs
 
 
 def probability_ratio(log_probs: PerToken, old_log_probs: PerToken) -> PerToken:
@@ -14,36 +23,33 @@ def probability_ratio(log_probs: PerToken, old_log_probs: PerToken) -> PerToken:
     return (log_probs - old_log_probs.detach()).exp()
 
 
-def unclipped(log_probs: PerToken, old_log_probs: PerToken, deltas: PerResponse) -> PerToken:
+def unclipped(log_probs: PerToken, old_log_probs: PerToken, deltas: Deltas) -> PerToken:
     """−ρδ: importance-weighted for samples of an older policy, token by token; at ρ = 1 its gradient is naive's.
 
     Unbiased off-policy for responses of one token; for longer ones the exact weight is the whole response's ratio.
     """
-    return -probability_ratio(log_probs, old_log_probs) * deltas[..., None]
+    return -probability_ratio(log_probs, old_log_probs) * spread(deltas)
 
 
 def clipped(
-    log_probs: PerToken, old_log_probs: PerToken, deltas: PerResponse, clip_low: float = 0.2, clip_high: float = 0.2
+    log_probs: PerToken,
+    old_log_probs: PerToken,
+    deltas: Deltas,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    dual_clip: float | None = None,
 ) -> PerToken:
     """−min(ρδ, clip(ρ, 1−ε_low, 1+ε_high)·δ) (PPO, arXiv:1707.06347; two epsilons: DAPO, arXiv:2503.14476).
 
     No gradient where the policy has gone far enough its own way: ρ > 1+ε_high with δ > 0, ρ < 1−ε_low with δ < 0.
+    `dual_clip` = c bounds what a bad token can cost that has become likely: at most −cδ where δ < 0 (arXiv:1912.09729).
     """
-    ratio, deltas = probability_ratio(log_probs, old_log_probs), deltas[..., None]
-    return -(ratio * deltas).minimum(ratio.clamp(1 - clip_low, 1 + clip_high) * deltas)
+    ratio, deltas = probability_ratio(log_probs, old_log_probs), spread(deltas)
+    losses = -(ratio * deltas).minimum(ratio.clamp(1 - clip_low, 1 + clip_high) * deltas)
+    return losses if dual_clip is None else losses.minimum(dual_clip * deltas.abs()).where(deltas < 0, losses)
 
 
 LOSSES = {"naive": naive, "unclipped": unclipped, "clipped": clipped}
-
-
-def token_losses(log_probs: PerToken, rollout: Rollout, deltas: PerResponse, config) -> PerToken:
-    """The configured policy loss of each token, plus β·KL where the KL belongs to the loss."""
-    old, clip = rollout.old_log_probs, (config.clip_low, config.clip_high)
-    arguments = {"naive": (deltas,), "unclipped": (old, deltas), "clipped": (old, deltas, *clip)}
-    losses = LOSSES[config.loss](log_probs, *arguments[config.loss])
-    if config.beta and config.kl_in == "loss":
-        losses = losses + config.beta * KL[config.kl](log_probs, rollout.ref_log_probs)
-    return losses
 
 
 AGGREGATIONS = {  # the divisor of each token's loss, from the mask [batch group token] and `constant`

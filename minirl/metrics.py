@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from minirl.kl import k1, k3
-from minirl.losses import probability_ratio
-from minirl.rollout import PerResponse, PerToken, Rollout, Task
+from minirl.losses import Deltas, probability_ratio, spread
+from minirl.rollout import PerToken, Rollout, Task
 
 CAUSES = {
     "logits": "the weights have grown too large to multiply; lower learning_rate",
@@ -14,6 +14,7 @@ CAUSES = {
     "ref_log_probs": "the reference gives a sampled token probability 0; use one with full support",
     "loss": "the exp of a log-ratio overflowed, so the policy moved too far; lower learning_rate, inner_steps or beta",
     "gradient": "a finite loss had an infinite slope; lower learning_rate",
+    "value loss": "the critic's last step was too large; lower its learning_rate",
     "weight": "the last step was too large, so lower learning_rate; or it was not finite to begin with",
 }
 
@@ -37,6 +38,7 @@ def describe_rollout(where: str, rollout: Rollout, policy) -> dict[str, float]:
     metrics = {
         "reward_mean": rewards.mean().item(),
         "reward_std": rewards.std(-1).mean().item() if rewards.shape[-1] > 1 else 0.0,
+        "sampled_tokens": float(rollout.mask.sum()),
         "response_length": rollout.mask.sum(-1).float().mean().item(),
         "seconds_sampling": rollout.seconds_sampling,
         "seconds_scoring": rollout.seconds_scoring,
@@ -50,13 +52,13 @@ def describe_rollout(where: str, rollout: Rollout, policy) -> dict[str, float]:
     return metrics
 
 
-def clip_shares(log_probs: PerToken, rollout: Rollout, deltas: PerResponse, clip_low: float, clip_high: float) -> dict:
+def clip_shares(log_probs: PerToken, rollout: Rollout, deltas: Deltas, clip_low: float, clip_high: float) -> dict:
     """Share of tokens whose gradient the clip cuts, or would cut, on either side; share of groups with deltas all 0."""
-    ratio, sign = probability_ratio(log_probs, rollout.old_log_probs), deltas[..., None].sign()
+    ratio, sign = probability_ratio(log_probs, rollout.old_log_probs), spread(deltas).sign()
     return {
         "clip_low": token_mean((ratio < 1 - clip_low) & (sign < 0), rollout),
         "clip_high": token_mean((ratio > 1 + clip_high) & (sign > 0), rollout),
-        "zero_signal_groups": (deltas == 0).all(-1).float().mean().item(),
+        "zero_signal_groups": (deltas == 0).flatten(1).all(-1).float().mean().item(),
     }
 
 

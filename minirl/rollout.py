@@ -38,7 +38,8 @@ class Rollout:
     """B prompts × G responses × T positions, and what was true of them when they were sampled.
 
     `mask` is True up to and including the first end token. Log-probs and entropy are in nats, 0 outside the mask,
-    without a graph. `entropy` is None for a policy that cannot `score`.
+    without a graph. `entropy` is None for a policy that cannot `score`. `imitation`, where there is some, weighs
+    −log π beside the policy's own loss.
     """
 
     prompts: Prompts
@@ -50,6 +51,7 @@ class Rollout:
     entropy: PerToken | None = None
     seconds_sampling: float = 0.0
     seconds_scoring: float = 0.0
+    imitation: PerToken | None = None
 
     def rows(self, index: Int[Tensor, " rows"]) -> "Rollout":
         """The same for some of the prompts."""

@@ -5,12 +5,15 @@ k1.5's for length stalls a model that cannot answer yet) needs no schedule here:
 whoever iterates may change the task's weights there.
 """
 
+from collections.abc import Mapping
+
 import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
+from minirl.critic import at_the_last_token
 from minirl.kl import k1
-from minirl.rollout import Mask, PerResponse, PerToken, Responses
+from minirl.rollout import Batch, Mask, PerResponse, PerToken, Responses
 
 
 def kimi_length_reward(
@@ -70,8 +73,7 @@ def per_token_rewards(
     if not beta >= 0:
         raise ValueError(f"beta is the price of leaving the reference and must be at least 0; got {beta}")
     penalty = -beta * k1(log_probs, ref_log_probs).detach().masked_fill(~mask, 0)
-    last = mask & (mask.cumsum(-1) == mask.sum(-1, keepdim=True))
-    return penalty + last * rewards[..., None]
+    return penalty + at_the_last_token(rewards, mask)
 
 
 def combined(weights: dict[str, float], parts: dict[str, PerResponse]) -> PerResponse:
@@ -87,3 +89,40 @@ def combined(weights: dict[str, float], parts: dict[str, PerResponse]) -> PerRes
     if len(shapes := {tuple(part.shape) for part in parts.values()}) > 1:
         raise ValueError(f"expected parts of one shape, [batch group]; got {sorted(shapes)}")
     return sum(weight * parts[name] for name, weight in weights.items())
+
+
+class Shaped:
+    """A task whose reward also counts the tokens: Σ weight·part is added, by name, to what the task itself pays.
+
+    "length" is Kimi k1.5's reward, from the epoch `length_from` on, since early it stalls; "overlong" is DAPO's penalty
+    over the last `buffer` of `max_length` tokens, by default a fifth. Set `epoch` to the number of epochs done, as
+    whoever iterates over `train` can. All else is the task's own.
+    """
+
+    def __init__(
+        self,
+        task,
+        weights: Mapping[str, float],
+        max_length: int,
+        buffer: int | None = None,
+        length_from: int = 0,
+    ):
+        if unknown := weights.keys() - {"length", "overlong"}:
+            raise ValueError(f"unknown part {', '.join(sorted(unknown))}; expected length, overlong or both")
+        self.task, self.weights, self.length_from, self.epoch = task, dict(weights), length_from, 0
+        self.max_length, self.buffer = max_length, max(max_length // 5, 1) if buffer is None else buffer
+
+    def __getattr__(self, name: str):
+        if name == "task":  # not there yet, while this is being copied
+            raise AttributeError(name)
+        return getattr(self.task, name)
+
+    def rewards(self, batch: Batch, responses: Responses, mask: Mask) -> PerResponse:
+        """The task's own reward, and its parts for length."""
+        rewards, lengths = self.task.rewards(batch, responses, mask), mask.sum(-1)
+        if self.weights.get("overlong"):
+            rewards = rewards + self.weights["overlong"] * soft_overlong_penalty(lengths, self.max_length, self.buffer)
+        if self.weights.get("length") and self.epoch >= self.length_from:
+            correct = self.task.correct(batch, responses, mask)
+            rewards = rewards + self.weights["length"] * kimi_length_reward(lengths, correct)
+        return rewards

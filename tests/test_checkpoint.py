@@ -146,7 +146,7 @@ def test_a_state_that_is_not_one_counts_as_damaged(tmp_path, text):
     stopped(tmp_path, 2)
     (tmp_path / "epoch-000002" / "state.json").write_text(text)
     with pytest.raises(
-        ValueError, match=r"cannot read .*state.json \(epoch, config and .*; remove .*epoch-000002 to go"
+        ValueError, match=r"cannot read .*state.json \(epoch and config .*; remove .*epoch-000002 to go"
     ):
         checkpoint.load(tmp_path, SortingPolicy(), CONFIG)
 

@@ -15,7 +15,9 @@ from minirl import deltas, exact, kl, losses, policy, rollout, sorting, toy_lang
 
 PACKAGE = Path(minirl.__file__).parent
 CORE = ["sorting", "policy", "rollout", "deltas", "losses", "kl", "metrics", "train", "exact"]
-CORE_MAY_IMPORT = {"torch", "einops", "jaxtyping", *(f"minirl.{module}" for module in CORE)} | sys.stdlib_module_names
+AROUND = ["config", "objective", "variants", "groups"]  # what the loop offers beyond the lecture's methods
+OWN = {f"minirl.{module}" for module in (*CORE, *AROUND)}
+CORE_MAY_IMPORT = {"torch", "einops", "jaxtyping"} | OWN | sys.stdlib_module_names
 
 SIGNATURES = {  # function: the names of its arguments, with a default where it is part of the contract
     rollout.collect: ["policy", "task", "batch", "group_size", ("generator", None), ("reference", None)],
@@ -31,7 +33,14 @@ SIGNATURES = {  # function: the names of its arguments, with a default where it 
     deltas.max_only: ["rewards"],
     losses.naive: ["log_probs", "deltas"],
     losses.unclipped: ["log_probs", "old_log_probs", "deltas"],
-    losses.clipped: ["log_probs", "old_log_probs", "deltas", ("clip_low", 0.2), ("clip_high", 0.2)],
+    losses.clipped: [
+        "log_probs",
+        "old_log_probs",
+        "deltas",
+        ("clip_low", 0.2),
+        ("clip_high", 0.2),
+        ("dual_clip", None),
+    ],
     losses.token_weights: ["mask", ("how", "sequence"), ("constant", None)],
     kl.k1: ["log_probs", "ref_log_probs"],
     kl.k2: ["log_probs", "ref_log_probs"],
@@ -44,8 +53,8 @@ SIGNATURES = {  # function: the names of its arguments, with a default where it 
     exact.gradients: ["values", "policy"],
     exact.kl: ["policy", "reference", "prompts"],
     exact.estimator_moments: ["policy", "prompt", "estimator", ("group_size", 1)],
-    train.train: ["policy", "task", "config", ("reference", None), ("resume_from", None)],
-    train.State: ["policy", "config", ("reference", None)],
+    train.train: ["policy", "task", "config", ("reference", None), ("resume_from", None), ("critic", None)],
+    train.State: ["policy", "config", ("reference", None), ("critic", None)],
     sorting.SortingTask: [
         ("reward", sorting.position_match),
         ("vocab_size", 5),
@@ -75,7 +84,8 @@ def test_arguments_are_those_of_the_contract(function):
 
 
 @pytest.mark.parametrize(
-    "function, names", [(rollout.collect, ["generator", "reference"]), (train.train, ["reference", "resume_from"])]
+    "function, names",
+    [(rollout.collect, ["generator", "reference"]), (train.train, ["reference", "resume_from", "critic"])],
 )
 def test_optional_arguments_of_the_loop_are_given_by_name(function, names):
     kinds = {name: parameter.kind for name, parameter in inspect.signature(function).parameters.items()}
@@ -143,7 +153,7 @@ def imported(path):
             yield from names
 
 
-@pytest.mark.parametrize("module", CORE)
+@pytest.mark.parametrize("module", [*CORE, *AROUND])
 def test_the_core_imports_only_torch_einops_jaxtyping_and_itself(module):
     for name in imported(PACKAGE / f"{module}.py"):
         allowed = name if name.startswith("minirl") else name.split(".")[0]

@@ -7,8 +7,10 @@ import pytest
 
 import minirl
 
-CORE = ["sorting", "policy", "rollout", "deltas", "losses", "kl", "metrics", "train", "exact"]
-SOURCES = {module: (Path(minirl.__file__).parent / f"{module}.py").read_text(encoding="utf-8") for module in CORE}
+CORE = ["sorting", "policy", "rollout", "deltas", "losses", "kl", "train", "exact"]
+AROUND = ["config", "metrics", "objective", "variants", "groups"]  # what the loop offers, reports, and adds for later
+FILES = [*CORE, *AROUND]
+SOURCES = {module: (Path(minirl.__file__).parent / f"{module}.py").read_text(encoding="utf-8") for module in FILES}
 
 
 def functions(source):
@@ -26,22 +28,22 @@ def test_lines_are_counted_as_a_reader_would():
     assert [body_lines(function) for function in functions(source)] == [5]
 
 
-@pytest.mark.parametrize("module", CORE)
+@pytest.mark.parametrize("module", FILES)
 def test_no_core_file_is_longer_than_120_lines(module):
     assert len(SOURCES[module].splitlines()) <= 120
 
 
-def test_the_core_has_at_most_500_lines_that_are_not_blank():
-    assert sum(bool(line.strip()) for source in SOURCES.values() for line in source.splitlines()) <= 500
+def test_the_core_has_at_most_450_lines_that_are_not_blank():
+    assert sum(bool(line.strip()) for module in CORE for line in SOURCES[module].splitlines()) <= 450
 
 
-@pytest.mark.parametrize("module", CORE)
+@pytest.mark.parametrize("module", FILES)
 def test_no_function_of_the_core_is_longer_than_20_lines(module):
     too_long = {f.name: body_lines(f) for f in functions(SOURCES[module]) if body_lines(f) > 20}
     assert not too_long
 
 
-@pytest.mark.parametrize("module", CORE)
+@pytest.mark.parametrize("module", FILES)
 def test_every_module_and_class_of_the_core_says_what_it_is(module):
     tree = ast.parse(SOURCES[module])
     assert ast.get_docstring(tree)

@@ -99,7 +99,7 @@ def test_what_cannot_be_measured_is_left_out(policy, rollout):
     class Plain:
         sample, log_probs = policy.sample, policy.log_probs
 
-    whole = {"reward_mean", "reward_std", "response_length", "seconds_sampling", "seconds_scoring"}
+    whole = {"reward_mean", "reward_std", "response_length", "sampled_tokens", "seconds_sampling", "seconds_scoring"}
     plain, without = (collect(each, LengthTask(), Batch(tensor(PROMPTS), PROMPTS), 3) for each in (Plain(), policy))
     assert describe_rollout("epoch 1", plain, policy).keys() == whole
     assert describe_rollout("epoch 1", without, policy).keys() == whole | {"entropy"}

@@ -55,7 +55,16 @@ def test_rewards_are_climbed_not_descended():
 
 EVERY_EPOCH = {
     *("epoch", "reward_mean", "reward_std", "response_length", "entropy", "zero_signal_groups", "clip_low"),
-    *("clip_high", "loss", "grad_norm", "seconds_sampling", "seconds_scoring", "seconds_updating"),
+    *(
+        "sampled_tokens",
+        "kept_groups",
+        "clip_high",
+        "loss",
+        "grad_norm",
+        "seconds_sampling",
+        "seconds_scoring",
+        "seconds_updating",
+    ),
 }
 
 

@@ -71,6 +71,11 @@ class LanguagePolicy(nn.Module):
         return self.model.get_output_embeddings().weight.shape[0]
 
     @property
+    def width(self) -> int:
+        """Of the hidden states that `features` returns."""
+        return self.model.get_output_embeddings().weight.shape[1]
+
+    @property
     def device(self) -> torch.device:
         return self.model.get_input_embeddings().weight.device
 
@@ -186,22 +191,41 @@ class LanguagePolicy(nn.Module):
         return self._score(prompts, responses, mask, chosen_log_prob, entropy_in_nats)
 
     def _score(self, prompts: Prompts, responses: Responses, mask: Mask, *measures) -> tuple[PerToken, ...]:
-        """Each `measure(log_probs, tokens)` at every masked-in position, in passes over rows of similar length."""
+        """Each `measure(log_probs, tokens)` at every masked-in position."""
+        found, where = [], []
+        with self._half_precision():
+            for places, hidden, tokens in self._hidden(prompts, responses, mask):
+                found.append(self._measure(hidden, tokens, measures))
+                where.append(places)
+        if not found:
+            return (torch.zeros(mask.shape, device=self.device),) * len(measures)
+        scores = torch.zeros(len(measures), mask.numel(), device=self.device, dtype=found[0].dtype)
+        return (*scores.index_copy(1, torch.cat(where), torch.cat(found, 1)).view(-1, *mask.shape),)
+
+    def features(self, prompts: Prompts, responses: Responses, mask: Mask) -> Float[Tensor, "batch group token width"]:
+        """The last hidden state that each token is predicted from, for a critic's head; 0 outside the mask."""
+        with self._half_precision():
+            found = [(places, hidden) for places, hidden, _ in self._hidden(prompts, responses, mask)]
+        features = torch.zeros(mask.numel(), self.width, device=self.device)
+        if found:
+            places, hidden = (torch.cat(each) for each in zip(*found, strict=True))
+            wide = hidden if hidden.dtype == torch.float64 else hidden.float()
+            features = features.to(wide.dtype).index_copy(0, places, wide)
+        return features.view(*mask.shape, self.width)
+
+    def _hidden(self, prompts: Prompts, responses: Responses, mask: Mask):
+        """(places, hidden states, tokens) of what is inside the mask, in passes over rows of similar length.
+
+        A place counts the positions of all responses; a hidden state is the one from which its token is predicted.
+        """
         prompts, responses, mask = (each.to(self.device) for each in (prompts, responses, mask))
         inside, tokens = mask.flatten(0, 1), responses.flatten(0, 1)
         lengths = (inside * torch.arange(1, inside.shape[1] + 1, device=self.device)).amax(-1)
         checkpointing = any(getattr(module, "gradient_checkpointing", False) for module in self.model.modules())
         passes = self._packed_passes if checkpointing else self._shared_passes
-        found, where = [], []
-        with self._half_precision():
-            for rows, hidden in passes(prompts, responses, lengths) if lengths.any() else ():
-                row, step = inside[rows].nonzero(as_tuple=True)
-                found.append(self._measure(hidden[row, step], tokens[rows][row, step], measures))
-                where.append(rows[row] * inside.shape[1] + step)
-        if not found:
-            return (torch.zeros(mask.shape, device=self.device),) * len(measures)
-        scores = torch.zeros(len(measures), inside.numel(), device=self.device, dtype=found[0].dtype)
-        return (*scores.index_copy(1, torch.cat(where), torch.cat(found, 1)).view(-1, *mask.shape),)
+        for rows, hidden in passes(prompts, responses, lengths) if lengths.any() else ():
+            row, step = inside[rows].nonzero(as_tuple=True)
+            yield rows[row] * inside.shape[1] + step, hidden[row, step], tokens[rows][row, step]
 
     def _rows(self, lengths: Int[Tensor, " rows"]) -> Sequence[Int[Tensor, " some"]]:
         """Rows with tokens, shortest first, in parts of `rows_per_pass`."""

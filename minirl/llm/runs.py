@@ -133,7 +133,7 @@ def build(settings: Settings, config):
     """
     import torch
 
-    from minirl.deltas import DELTAS
+    from minirl.config import DELTAS
     from minirl.llm.task import LanguageTask
 
     DELTAS[config.delta](torch.zeros(1, config.group_size))  # refuses a group of one now, not after the first epoch

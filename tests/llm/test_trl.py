@@ -17,8 +17,9 @@ from tiny import ragged_prompts, tiny_qwen2
 
 from minirl.deltas import centered, normalized
 from minirl.llm.policy import LanguagePolicy, load
-from minirl.losses import token_losses, token_weights
+from minirl.losses import token_weights
 from minirl.metrics import clip_shares
+from minirl.objective import token_losses
 from minirl.rollout import Rollout
 from minirl.train import Config
 
