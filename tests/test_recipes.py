@@ -34,6 +34,7 @@ def drawn(seed=4):
     lengths = [[chance.randint(1, LENGTH) for _ in group] for group in shape]
     right = [[float(chance.random() < 0.5) for _ in group] for group in shape]
     right[1], right[9], lengths[1] = [1.0] * GROUP, [0.0] * GROUP, [2, 1, 3]  # tied, and none of them is long
+    lengths[4] = [LENGTH, 1, LENGTH - 1]
     rewards = [[value + (value - 1) * (row % 3) / 4 for value in group] for row, group in enumerate(right)]
     old = [[[-chance.uniform(0.2, 3) for _ in tokens] for tokens in group] for group in shape]
     near = [[chance.random() < 0.25 for _ in group] for group in shape]  # so near that GSPO's narrow clip is open
