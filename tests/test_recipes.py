@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("float64")
 ROWS, BATCH, GROUP, LENGTH, BUFFER = 16, 8, 3, 6, 3
 
 
-def drawn(seed=4):
+def drawn(seed=24):
     """Lengths, right or wrong, rewards, and log-probs of three policies, values: nested lists [row][group][token]."""
     chance = random.Random(seed)
     shape = [[range(LENGTH) for _ in range(GROUP)] for _ in range(ROWS)]
@@ -348,8 +348,8 @@ def test_every_recipe_has_a_formula_here():
 def test_the_batch_is_one_that_could_tell_them_apart():
     """Tied groups, of which some differ once long ones pay; lengths and signs of every kind; clips on both sides."""
     shaped = with_overlong()
-    assert [row for row in range(BATCH) if tied(REWARDS[row])] == [1, 2, 5]
-    assert [row for row in range(BATCH) if tied(shaped[row])] == [1, 2]  # in row 5 one of the equals is too long
+    assert [row for row in range(BATCH) if tied(REWARDS[row])] == [1, 4]
+    assert [row for row in range(BATCH) if tied(shaped[row])] == [1]  # in row 4 one of the equals is too long
     assert len(first_with_signal(shaped)) == BATCH and sum(not tied(rewards) for rewards in shaped) > BATCH
     assert {length for group in LENGTHS[:BATCH] for length in group} == set(range(1, LENGTH + 1))
     assert {reward > 0 for group in REWARDS[:BATCH] for reward in group} == {True, False}
