@@ -21,6 +21,8 @@ class State:
     """What a run changes besides the policy. Keep both, and `resume_from` this: the run goes on as if never stopped."""
 
     def __init__(self, policy, config: Config, reference=None, critic=None):
+        if critic is not None and config.delta != "raw":
+            raise ValueError(f"a critic judges rewards as they are: expected delta='raw'; got {config.delta!r}")
         reference = policy if reference is None and (config.beta or config.reference_every) else reference
         self.reference = None if reference is None else copy.deepcopy(reference).requires_grad_(False)
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, fused=True)
@@ -86,8 +88,6 @@ def train(
     state = resume_from or State(policy, config, reference, critic)
     if state.reference is None and (config.beta or config.reference_every):
         raise ValueError("the state to resume from has no reference, but beta or reference_every needs one; start anew")
-    if state.critic is not None and config.delta != "raw":
-        raise ValueError(f"a critic judges rewards as they are: expected delta='raw' beside it; got {config.delta!r}")
     while state.epoch < config.epochs:
         if config.reference_every and state.epoch and state.epoch % config.reference_every == 0:
             state.reference.load_state_dict(policy.state_dict())

@@ -749,7 +749,11 @@ MUTANTS_BY_MODULE_AND_TEST = {
                 'state.generator.set_state(tensors["generator"])',
                 "pass",
             ),
-            ("Adam forgets its moments", '{"state": moments, "param_groups"', '{"state": {}, "param_groups"'),
+            (
+                "Adam forgets its moments",
+                '{"state": moments, "param_groups": optimizer',
+                '{"state": {}, "param_groups": optimizer',
+            ),
             (
                 "the reference is the policy of today",
                 "        _load_model(state.reference, reference)",

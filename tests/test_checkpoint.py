@@ -141,7 +141,7 @@ def test_a_pickle_is_never_loaded_whatever_its_name(tmp_path, name):
     assert checkpoint.load(tmp_path / "run", SortingPolicy(), CONFIG).epoch == 1
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"epoch": 2, "config": {}}'])
+@pytest.mark.parametrize("text", ["{}", "[]", '{"epoch": 2}', '{"config": {}}', '{"epoch": 2, "config": 1}'])
 def test_a_state_that_is_not_one_counts_as_damaged(tmp_path, text):
     stopped(tmp_path, 2)
     (tmp_path / "epoch-000002" / "state.json").write_text(text)
