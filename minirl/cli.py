@@ -191,6 +191,25 @@ def recipes(
         print(f"{name:<11} {recipe.title}, {recipe.source}\n{'':<11} {recipe.differs}")
 
 
+@app.command()
+def assign(
+    names: Annotated[list[str], Argument(metavar="NAME...", help="Assignments, such as a1.", show_default=False)],
+    root: Annotated[Path, Option(help="Folder with solutions/ and assignments/.")] = Path("."),
+) -> None:
+    """Write assignments from their sources: solutions/NAME/NAME.ipynb without answers, hidden tests and outputs.
+
+    The same source always gives the same file, to the byte. Refused is a source of which an answer or a hidden test
+    would survive, and one with a check that rejects its right answer or does not know its wrong ones.
+    """
+    from minirl.course import assign as course
+
+    for name in names:
+        try:
+            print(course.assign(name, root))
+        except (ValueError, OSError) as error:
+            raise Refused(f"{name}: {error}") from error
+
+
 @app.command("eval")
 def evaluate(
     context,
