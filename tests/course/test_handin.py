@@ -11,11 +11,12 @@ from minirl.course import handin
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory):
-    """Six epochs of GRPO on word problems, evaluated before and after on the same 24 problems."""
+    """Six epochs of GRPO on word problems, evaluated before and after on the same 12 problems."""
     folder = tmp_path_factory.mktemp("handins") / "ada"
-    same = ["--problems", "24", "--samples", "4", "--batch-size", "24"]
+    small = ["--epochs", "6", "--batch-size", "8", "--group-size", "4", "--held-out-problems", "4"]
+    same = ["--problems", "12", "--samples", "4", "--batch-size", "12"]
     commands = (
-        ["train", "--task", "word-problems", "--epochs", "6", "--held-out-problems", "4", "--run", folder],
+        ["train", "--task", "word-problems", *small, "--run", folder],
         ["eval", "--task", "word-problems", *same, "--out", folder / "before"],
         ["eval", "--run", folder, *same, "--out", folder / "after"],
     )
@@ -82,7 +83,7 @@ EDITS = {
     "a better pass@k": ("after/eval.json", setting(["pass_at_k", "strict", "4", "share"], 1.0), "pass_at_k is not"),
     "a wrong answer called right": ("after/samples.jsonl", made_right, "strict is not what the text says"),
     "another gold answer": ("after/samples.jsonl", setting([0, "answer"], "7777"), "not about the same problems"),
-    "the good problems only": ("after/samples.jsonl", lambda records: records[:12], "not about the same problems"),
+    "the good problems only": ("after/samples.jsonl", lambda records: records[:6], "not about the same problems"),
     "a problem twice": (
         "after/samples.jsonl",
         lambda records: [*records[:-1], records[0]],
