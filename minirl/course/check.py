@@ -66,9 +66,9 @@ def check(name: str, answer) -> None:
 
 
 def hidden(name: str, answer, cases: Sequence[tuple]) -> None:
-    """The same on inputs that only the grader has. What is said shows none of them."""
+    """The same on inputs that only the grader has, too. What is said shows none of them."""
     question = find(name)
-    verdict = judge(question, answer, cases)
+    verdict = judge(question, answer, [*(question.cases() if question.cases else ()), *cases])
     if verdict.status in ("wrong", "error") and not verdict.mistake:
         sentence = (
             "right for the inputs in the notebook, not for the grader's: other sizes, other values, other dtypes."
@@ -202,7 +202,7 @@ def part_difference(which: str, ours, theirs, tolerance: float) -> str:
     if ours.shape != theirs.shape:
         return f"{which} should have the shape {tuple(ours.shape)}, got {tuple(theirs.shape)}."
     if theirs.isnan().any() and not ours.isnan().any():
-        return f"{which} has nan in it, first at {first_place(theirs.isnan())}."
+        return f"{which} has nan in it, first {first_place(theirs.isnan())}."
     wrong = ~torch.isclose(ours.detach().double(), theirs.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
     if not wrong.any():
         return f"{which} is too coarse: float64 went in, and somewhere you compute in float32."

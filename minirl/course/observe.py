@@ -73,12 +73,13 @@ def apply(answer: Callable, *inputs):
 
 
 def watched(answer: Callable, inputs: list, forbidden: Sequence[Callable]):
-    """What `answer` returns; CalledTheAnswer as soon as the code of a forbidden function runs, by whatever name."""
+    """What `answer` returns; CalledTheAnswer if the code of a forbidden function ran, under whatever name."""
     codes = {inspect.unwrap(function).__code__: function.__name__ for function in forbidden}
+    ran = []
 
     def notice(frame, event, argument):
         if event == "call" and frame.f_code in codes:
-            raise CalledTheAnswer(codes[frame.f_code])
+            ran.append(codes[frame.f_code])
 
     previous = sys.getprofile()
     sys.setprofile(notice if codes else previous)
@@ -86,6 +87,8 @@ def watched(answer: Callable, inputs: list, forbidden: Sequence[Callable]):
         return answer(*inputs)
     finally:
         sys.setprofile(previous)
+        if ran:
+            raise CalledTheAnswer(ran[0])
 
 
 def taken_apart(result) -> tuple[str, list]:
