@@ -14,7 +14,7 @@ from torch import Tensor
 from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, close, observe, place, watched
 from minirl.course.questions import Question
 
-ASSIGNMENTS = ("a2",)
+ASSIGNMENTS = ("a2", "a3")
 
 
 class NotPassed(AssertionError):
@@ -119,11 +119,13 @@ def compared(question: Question, answer, cases: Sequence[tuple] | None) -> Findi
     wrong = [place for place, (ours, theirs) in enumerate(pairs) if theirs.error or difference(question, ours, theirs)]
     if not wrong:
         return "", "passed", None
-    for mistake in question.mistakes:
-        theirs = [observe(mistake.wrong, inputs, *how) for inputs in cases]
-        ran = any(each.error is None for each in found)  # to stop with the same error is not yet the same mistake
-        if ran and all(alike(*pair, question) for pair in zip(theirs, found, strict=True)):
-            return mistake.says, "wrong", mistake.says
+    ran = any(each.error is None for each in found)  # to stop with the same error is not yet the same mistake
+    made = [[observe(mistake.wrong, inputs, *how) for inputs in cases] for mistake in question.mistakes if ran]
+    # Whoever makes a mistake and forgets a detach as well is told of the mistake first.
+    for same in (alike, same_values) if not all(same_values(*pair, question) for pair in pairs) else (alike,):
+        for mistake, theirs in zip(question.mistakes, made, strict=False):
+            if all(same(*pair, question) for pair in zip(theirs, found, strict=True)):
+                return mistake.says, "wrong", mistake.says
     first = wrong[0]
     if found[first].error is not None:
         return after(first) + crash(found[first]), "error", None
@@ -157,10 +159,17 @@ def said(question: Question, status: str, sentence: str, mistake: str | None = N
 
 def alike(one: Seen, other: Seen, question: Question) -> bool:
     """Whether two answers did the same on one input, errors included."""
+    gradients = zip(one.gradients, other.gradients)  # noqa: B905 (an answer that stopped has none)
+    same = all(close(ours, theirs, question.tolerance) for ours, theirs in gradients)
+    return same_values(one, other, question) and (same or one.error is not None)
+
+
+def same_values(one: Seen, other: Seen, question: Question) -> bool:
+    """The same, whatever their gradients."""
     if one.error is not None or other.error is not None:
         return type(one.error) is type(other.error)
     same = len(one.parts) == len(other.parts) and one.changed == other.changed
-    pairs = [*zip(one.parts, other.parts), *zip(one.gradients, other.gradients)]  # noqa: B905
+    pairs = zip(one.parts, other.parts)  # noqa: B905
     return same and all(close(ours, theirs, question.tolerance) for ours, theirs in pairs)
 
 
