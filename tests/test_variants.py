@@ -325,20 +325,34 @@ def in_order(losses, mask):
 
 
 def test_weights_add_up_as_verl_does():
-    """token-mean, seq-mean-token-mean, seq-mean-token-sum and -norm: the sum over the response length, scaled."""
+    """Its loss_agg_mode, in plain Python. Only "-norm" is a sum over responses: B·G times our mean of them."""
     losses, _, _, mask = ragged()
-    mask[0, 0, 0] = True  # where one response is empty, verl leaves it out of the mean
+    mask[0, 0, 0] = True  # an empty response would be 0/0 there
     rows = in_order(losses, mask)
-    means = {
-        ("token", None): statistics.mean(itertools.chain(*rows)),
-        ("sequence", None): statistics.mean(statistics.mean(row) for row in rows if row),
-        ("constant", 1.0): statistics.mean(sum(row) for row in rows if row),
-        ("constant", 5.0): statistics.mean(sum(row) / 5 for row in rows if row),
+    modes = {
+        "token-mean": sum(itertools.chain(*rows)) / sum(map(len, rows)),
+        "seq-mean-token-sum": sum(map(sum, rows)) / len(rows),
+        "seq-mean-token-mean": sum(sum(row) / len(row) for row in rows if row) / len(rows),
+        "seq-mean-token-sum-norm": sum(map(sum, rows)) / 5,
     }
-    kept = torch.tensor([bool(row) for row in rows])
-    mask, losses = mask.flatten(0, 1)[kept][None], losses.flatten(0, 1)[kept][None]
-    for (how, constant), expected in means.items():
-        assert (losses * token_weights(mask, how, constant)).sum().item() == pytest.approx(expected)
+    ours = {
+        "token-mean": token_weights(mask, "token"),
+        "seq-mean-token-sum": token_weights(mask, "constant", 1.0),
+        "seq-mean-token-mean": token_weights(mask, "sequence"),
+        "seq-mean-token-sum-norm": 12 * token_weights(mask, "constant"),
+    }
+    for mode, expected in modes.items():
+        assert (losses * ours[mode]).sum().item() == pytest.approx(expected), mode
+
+
+def test_a_response_that_is_weighed_evenly_has_verls_gradient_of_the_sequence_ratio():
+    """verl's is that of sg(s)·π/sg(π) at each token, −s·δ by each log π; ours shares the mean ratio: the same sum."""
+    new, old, deltas, mask = ragged()
+    weights, config = token_weights(mask), Config(loss="unclipped", ratio="sequence")
+    rollout = Rollout(torch.zeros(3, 1, dtype=torch.long), mask.long(), mask, deltas, old)
+    found = slope(lambda log_probs: token_losses(log_probs, rollout, deltas, config) * weights, new)
+    ratio = ((new - old).sum(-1) / mask.sum(-1).clamp(min=1)).exp()
+    torch.testing.assert_close(found, -(ratio * deltas)[..., None] * weights)
 
 
 # --- Expected gradients ----------------------------------------------------------------------------------------------
