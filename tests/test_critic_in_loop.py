@@ -16,6 +16,7 @@ from torch import nn, tensor
 from minirl import RECIPES
 from minirl.critic import Critic, PrefixReader
 from minirl.deltas import raw
+from minirl.experiments import run_seeds
 from minirl.losses import token_weights
 from minirl.policy import SortingPolicy
 from minirl.rollout import Batch, Rollout, collect
@@ -401,6 +402,20 @@ def test_a_run_with_a_critic_repeats_and_resumes_to_the_bit():
     for one, expected in zip(parts, whole, strict=True):
         assert {name: one[name] for name in expected} == expected
     assert equal(policy, other) and equal(critic, same)
+
+
+def test_each_seed_gets_a_policy_and_a_critic_of_its_own():
+    made = []
+
+    def make_critic(policy, seed):
+        made.append((policy, seed))
+        return Critic(reader(seed))
+
+    runs = run_seeds(lambda seed: SortingPolicy(seed=seed), LECTURE, SMALL, [0, 1], make_critic=make_critic)
+    config = dataclasses.replace(SMALL, seed=1)
+    alone = train(SortingPolicy(seed=1), LECTURE, config, critic=Critic(reader(1)))
+    assert timeless(alone) == timeless(runs[1]) != timeless(runs[0])
+    assert [seed for _, seed in made] == [0, 1] and made[0][0] is not made[1][0]
 
 
 def test_a_value_that_is_not_finite_stops_the_run():
