@@ -42,6 +42,7 @@ RESULTS, PICTURE = ROOT / "notebooks" / "results" / "league.csv", ROOT / ".githu
 UNTRAINED = "untrained"  # the row that all others start from
 SEARCH_SEED = 100  # the first seed of the search for a rate; the league's own begin at 0
 WITHOUT_END = 10**9
+PRELOAD = ["minirl.toy_language", "minirl.train", "tqdm.auto", "transformers.models.qwen2.modeling_qwen2"]
 
 # ---- the work
 
@@ -105,10 +106,10 @@ WORK = {
         lambda seed: AutoregressivePolicy(8, 24, 7, seed=seed, init_scale=0.3),
         lambda searching: LastTokenTask(),
         lambda policy, seed: PrefixReader(policy.vocab_size, policy.length, 1, seed=seed),
-        {"batch_size": 32, "group_size": 8, "inner_steps": 4},
+        {"batch_size": 8, "group_size": 8, "inner_steps": 4},
         {},
-        budget=100_000,
-        rates=(1e-2, 3e-2, 1e-1),
+        budget=20_000,
+        rates=(3e-2, 1e-1, 3e-1),
         seeds=5,
         search_seeds=2,
         search_share=1.0,
@@ -377,7 +378,7 @@ def in_its_own_process(job: Job) -> dict:
     """The job's row from a fresh process, whose peak of memory is the job's own."""
     context = get_context("spawn" if sys.platform == "win32" else "forkserver")
     if sys.platform != "win32":
-        context.set_forkserver_preload(["minirl.league", "transformers.models.qwen2.modeling_qwen2"])
+        context.set_forkserver_preload(PRELOAD)
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=send_row, args=(theirs, job), daemon=True)
     process.start()
@@ -530,11 +531,11 @@ def percent(mean: float, half: float) -> str:
 
 
 def kind(name: str) -> str:
-    """What a recipe compares a response with."""
+    """What a recipe takes for a baseline, as the picture calls it."""
     recipe = find(name)
     if recipe.critic is not None:
-        return "a critic's value"
-    return "nothing" if recipe.config().delta == "raw" else "its group"
+        return "critic"
+    return "no baseline" if recipe.config().delta == "raw" else "group as baseline"
 
 
 def draw(rows: list[dict], figure=None):
@@ -553,10 +554,9 @@ def draw(rows: list[dict], figure=None):
         ax.set_title(WORK[task].title, fontsize="medium", loc="left")
     axes[0].set_yticks(range(len(recipes)), [find(name).title for name in recipes])
     entries = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    figure.legend(
-        entries.values(), entries.keys(), loc="outside upper center", ncols=3, frameon=False, fontsize="small"
-    )
-    figure.supxlabel("held-out prompts answered right, %", fontsize="medium")
+    look = {"ncols": 5, "frameon": False, "fontsize": "small", "columnspacing": 1.2, "handletextpad": 0.4}
+    figure.legend(entries.values(), entries.keys(), loc="outside upper center", **look)
+    figure.supxlabel("held-out prompts answered right, %: sampled, with 95 % interval, and greedy", fontsize="medium")
     return figure
 
 
@@ -564,7 +564,7 @@ def panel(ax, entries: dict[str, dict], recipes: list[str]) -> None:
     """One task's accuracies, a row for each recipe."""
     from minirl.plotting import BLACK, BLUE, GREEN, ORANGE
 
-    looks = {"its group": (BLUE, "o"), "a critic's value": (ORANGE, "s"), "nothing": (GREEN, "^")}
+    looks = {"group as baseline": (BLUE, "o"), "critic": (ORANGE, "s"), "no baseline": (GREEN, "^")}
     for place, name in enumerate(recipes):
         if name in entries:
             (mean, half), (greedy, _), (color, marker) = (
@@ -572,12 +572,11 @@ def panel(ax, entries: dict[str, dict], recipes: list[str]) -> None:
                 entries[name]["greedy"],
                 looks[kind(name)],
             )
-            label = f"sampled, compared with {kind(name)}"
-            ax.errorbar(100 * mean, place, xerr=100 * half, color=color, fmt=marker, capsize=3, label=label)
+            ax.errorbar(100 * mean, place, xerr=100 * half, color=color, fmt=marker, capsize=3, label=kind(name))
             ax.plot(100 * greedy, place + 0.28, "|", color=BLACK, markersize=7, label="greedy")
     if UNTRAINED in entries:
         start = 100 * entries[UNTRAINED]["sampled"][0]
-        ax.axvline(start, color="grey", linestyle="--", linewidth=1, label="without training, sampled")
+        ax.axvline(start, color="grey", linestyle="--", linewidth=1, label="untrained")
     ax.grid(visible=True, axis="x", alpha=0.25)
     ax.set(xlim=(-3, 103), ylim=(-0.6, len(recipes) - 0.3))
 
