@@ -116,7 +116,7 @@ def _remove(path: Path) -> None:
 def _read(path: Path) -> dict:
     try:
         saved = json.loads((path / "state.json").read_text("utf-8"))
-        if not (isinstance(saved, dict) and {"epoch", "config"} <= saved.keys()):
+        if not (isinstance(saved, dict) and "epoch" in saved and isinstance(saved.get("config"), dict)):
             raise ValueError("epoch and config are not both in it")
         return saved
     except (OSError, ValueError) as error:

@@ -87,7 +87,12 @@ def demo(
 def train(
     context,
     task: Annotated[str, Option(metavar="NAME", help="What to learn: sorting, word-problems or gsm8k.")] = "sorting",
-    run: Annotated[Path | None, Option(help="The run's folder.", show_default="runs/TASK-DELTA-seedK")] = None,
+    recipe: Annotated[
+        str | None, Option(metavar="NAME", help="A published method, such as dapo; minirl recipes lists them.")
+    ] = None,
+    run: Annotated[
+        Path | None, Option(help="The run's folder.", show_default="runs/TASK-RECIPE-seedK, or TASK-DELTA-seedK")
+    ] = None,
     resume: Annotated[Path | None, Option(metavar="RUN", help="Go on with this run; only --epochs may change.")] = None,
     checkpoint_every: Annotated[
         int, Option(min=0, help="Epochs between checkpoints; 0: none.", show_default="0; for language 5")
@@ -103,13 +108,14 @@ def train(
     """Train a policy, and keep the run in a folder of its own.
 
     The folder gets config.json, with all that is needed to repeat the run, metrics.jsonl, one line an epoch, written as
-    the epoch ends, and checkpoints. Ctrl-C ends a run early and keeps what is done; **--resume** goes on from the last
+    the epoch ends, and checkpoints. With **--recipe** a run has the settings of that method, but for what is given
+    besides. Ctrl-C ends a run early and keeps what is done; **--resume** goes on from the last
     checkpoint as if nothing had happened. Draw a run with **minirl plot**.
     """
     given = given_to(context)
     try:
         wanted = jobs.resumed(resume, context.params, given) if resume else jobs.chosen(context.params, given)
-        folder = resume or run or Path("runs") / "{task}-{delta}-seed{seed}".format(**wanted)
+        folder = resume or run or Path("runs") / jobs.name(wanted)
         if not resume and folder.exists():
             make_folder(folder, new=True)
         job = jobs.prepare(wanted)
@@ -169,6 +175,68 @@ def stop(reason: BaseException, what_is_left: str) -> NoReturn:
         why = "out of memory, so use a smaller micro_batch_size or batch_size, or fewer new tokens"
     print(f"minirl: {why}; {what_is_left}", file=sys.stderr)
     raise typer.Exit(130 if isinstance(reason, KeyboardInterrupt) else 1) from reason
+
+
+@app.command()
+def recipes(
+    markdown: Annotated[bool, Option("--markdown", help="One table, in Markdown, with all settings.")] = False,
+) -> None:
+    """List the published methods that minirl train --recipe knows, and what each does otherwise than GRPO."""
+    from minirl.recipes import RECIPES, table
+
+    if markdown:
+        print(table())
+        return
+    for name, recipe in RECIPES.items():
+        print(f"{name:<11} {recipe.title}, {recipe.source}\n{'':<11} {recipe.differs}")
+
+
+@app.command()
+def assign(
+    names: Annotated[list[str], Argument(metavar="NAME...", help="Assignments, such as a1.", show_default=False)],
+    root: Annotated[Path, Option(help="Folder with solutions/ and assignments/.")] = Path("."),
+) -> None:
+    """Write assignments from their sources: solutions/NAME/NAME.ipynb without answers, hidden tests and outputs.
+
+    The same source always gives the same file, to the byte. Refused is a source of which an answer or a hidden test
+    would survive, and one with a check that rejects its right answer or does not know its wrong ones.
+    """
+    from minirl.course import assign as course
+
+    for name in names:
+        try:
+            print(course.assign(name, root))
+        except (ValueError, OSError) as error:
+            raise Refused(f"{name}: {error}") from error
+
+
+@app.command()
+def leaderboard(
+    folder: Annotated[Path, Argument(help="A folder of hand-ins, one folder each.", show_default=False)],
+    data: Annotated[
+        Path | None,
+        Option(help="GSM8K's folder: are these its problems?", show_default="not checked"),
+    ] = None,
+    out: Annotated[Path | None, Option(help="A JSON file for all results.", show_default="none")] = None,
+) -> None:
+    """Check the hand-ins of assignment 5, and rank them by what their samples say.
+
+    A hand-in is a run's folder with two evaluations in it, before and after: **minirl eval --model MODEL --out
+    RUN/before** and **minirl eval --run RUN --out RUN/after**. Every response is graded again from its text and every
+    figure computed again, so a figure that was edited is found. What is not consistent is listed below the ranks, with
+    the reason. It takes no GPU.
+    """
+    from minirl.course import handin
+
+    try:
+        known = handin.test_set(data)
+        results = handin.assess_all(folder, known)
+    except MENDABLE as error:
+        raise Refused(str(error)) from error
+    print(handin.leaderboard(results))
+    if out:
+        handin.write_results(out, results)
+        print(f"\n{out} holds what each check said")
 
 
 @app.command("eval")

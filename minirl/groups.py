@@ -58,5 +58,6 @@ def sample_groups(policy, task: Task, config, state) -> tuple[Rollout, Int[Tenso
         batch = task.sample(config.batch_size, state.generator)
         frozen = {"generator": state.generator, "reference": state.reference}
         rollouts.append(collect(policy, task, batch, config.group_size, **frozen))
-        kept = KEEP[config.keep](torch.cat([each.rewards for each in rollouts]), config.keep_share)
+        rewards = torch.cat([each.rewards for each in rollouts])
+        kept = KEEP[config.keep](rewards, min(config.keep_share, config.batch_size / len(rewards)))
     return joined(rollouts, getattr(policy, "pad_id", 0)), kept[: config.batch_size]

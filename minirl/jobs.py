@@ -29,11 +29,32 @@ def chosen(options: dict, given: set[str]) -> dict:
     if wrong := sorted(given & set(foreign) - {"task"}):
         raise ValueError(f"{option(wrong[0])} does not go with the task {task}; leave it out")
     settings = {"task": task} | {name: options[name] for name in own}
+    recipe, own = with_recipe(options["recipe"], task)
     config = {field.name: options[field.name] for field in fields(Config)}
     defaults = {"checkpoint_every": options["checkpoint_every"]}
     if task != "sorting":
         defaults = {"checkpoint_every": LANGUAGE_CHECKPOINT_EVERY, **language.training_defaults(options["model"])}
-    return settings | config | defaults | {name: options[name] for name in given & {*defaults}}
+    defaults |= own
+    return settings | config | defaults | {name: options[name] for name in given & {*defaults}} | recipe
+
+
+def name(settings: dict) -> str:
+    """What a run's folder is called unless it is given a name."""
+    return f"{settings['task']}-{settings['recipe'] or settings['delta']}-seed{settings['seed']}"
+
+
+def with_recipe(name: str | None, task: str) -> tuple[dict, dict]:
+    """A recipe's name and critic, and the settings that it brings, which the command line may override.
+
+    Its reward for length is for responses that end by themselves, so not for sorting.
+    """
+    if name in (None, "none"):
+        return {"recipe": None, "critic": None}, {}
+    from minirl.recipes import find
+
+    recipe = find(name)
+    parts = {f"reward_{part}": weight for part, weight in recipe.reward.items() if task != "sorting"}
+    return {"recipe": name, "critic": recipe.critic and dict(recipe.critic)}, {**recipe.settings, **parts}
 
 
 def resumed(run: Path, options: dict, given: set[str]) -> dict:
@@ -53,14 +74,16 @@ def prepare(settings: dict) -> "Job":
 
     rest = dict(settings)
     try:
-        config = Config(**{field.name: rest.pop(field.name) for field in fields(Config)})
+        added = {name: rest.pop(name, None) for name in ("recipe", "critic")}
+        later = {field.name: field.default for field in fields(Config) if field.name not in rest}  # than an older run
+        config = Config(**later, **{field.name: rest.pop(field.name) for field in fields(Config) if field.name in rest})
         every = rest.pop("checkpoint_every")
         if rest["task"] == "sorting":
-            return SortingJob(config, every, **{name: rest[name] for name in SORTING})
+            return SortingJob(config, every, added, **{name: rest[name] for name in SORTING})
         wanted = language.Settings(**rest)
     except (KeyError, TypeError) as error:
         raise ValueError(f"these are not the settings of a run: {error}") from error
-    return LanguageJob(config, every, wanted)
+    return LanguageJob(config, every, added, wanted)
 
 
 class Watch:
@@ -91,20 +114,30 @@ class Job(Watch):
 
     packages = PACKAGES
 
-    def __init__(self, config, every: int, policy, task, settings: dict):
+    def __init__(self, config, every: int, added: dict, policy, body, task, settings: dict):
         from minirl.train import State
 
         self.config, self.every, self.policy, self.task = config, every, policy, task
-        self.settings = {**settings, "checkpoint_every": every, **asdict(config)}
-        self.state = State(policy, config)
+        self.settings = {**settings, **added, "checkpoint_every": every, **asdict(config)}
+        self.critic = self.make_critic(body, added["critic"])
+        self.state = State(policy, config, critic=self.critic)
         self.said: list[str] = []  # sentences that were not yet passed on
+
+    def make_critic(self, body, settings: dict | None):
+        """A value head on a copy of `body`, which learns at the policy's rate; None where the method has none."""
+        if settings is None:
+            return None
+        from minirl.critic import Critic
+
+        shared = {"learning_rate": self.config.learning_rate, "rows_per_pass": self.config.micro_batch_size}
+        return Critic(body, **{**shared, **settings})
 
     def go_on(self, run: Path) -> None:
         """Take up the newest checkpoint of the run, or its beginning where none was due yet."""
         from minirl import checkpoint
 
         if checkpoint.checkpoints(run / "checkpoints"):
-            self.state = checkpoint.load(run / "checkpoints", self.policy, self.config)
+            self.state = checkpoint.load(run / "checkpoints", self.policy, self.config, self.critic)
         else:
             self.start_over(run)
         self.done = self.state.epoch
@@ -140,10 +173,11 @@ class Job(Watch):
 class SortingJob(Job):
     """The lecture's toy, on one thread: its tensors are tiny, and threads would mostly wait for each other."""
 
-    def __init__(self, config, every: int, reward, vocab_size, length, held_out, dim, init_scale):
+    def __init__(self, config, every: int, added: dict, reward, vocab_size, length, held_out, dim, init_scale):
         import torch
 
         from minirl import SortingPolicy, SortingTask
+        from minirl.critic import PrefixReader
         from minirl.sorting import REWARDS
 
         torch.set_num_threads(1)
@@ -152,7 +186,8 @@ class SortingJob(Job):
         policy = SortingPolicy(vocab_size, length, dim, init_scale, seed=config.seed)
         task = SortingTask(REWARDS[reward], vocab_size, length, held_out)
         made_of = dict(zip(SORTING, (reward, vocab_size, length, held_out, dim, init_scale), strict=True))
-        super().__init__(config, every, policy, task, {"task": "sorting", **made_of})
+        body = PrefixReader(vocab_size, length, length, seed=config.seed)
+        super().__init__(config, every, added, policy, body, task, {"task": "sorting", **made_of})
 
     def start(self) -> Iterator[dict]:
         """With the first epoch behind it, so that settings which do not fit together are known by now."""
@@ -165,13 +200,19 @@ class LanguageJob(Job):
 
     packages = language.PACKAGES
 
-    def __init__(self, config, every: int, wanted: language.Settings):
-        (policy, task, wanted), said = language.plainly(language.build, wanted, config)
+    def __init__(self, config, every: int, added: dict, wanted: language.Settings):
+        critic = added["critic"] is not None
+        (policy, task, wanted), said = language.plainly(language.build, wanted, config, critic)
         self.told: set[str] = set()
-        super().__init__(config, every, policy, task, asdict(wanted))
+        super().__init__(config, every, added, policy, policy, task, asdict(wanted))
         self.said = said
 
+    def go_on(self, run: Path) -> None:
+        super().go_on(run)
+        self.task.epoch = self.done
+
     def described(self, metrics: dict) -> dict:
+        self.task.epoch = metrics["epoch"]  # for a reward that comes late
         return language.with_checks(metrics, self.task)
 
     def glance(self, metrics: dict) -> dict[str, str]:

@@ -43,7 +43,7 @@ class Recipe:
 FRESH = {"loss": "naive", "inner_steps": 1}
 WHOLE_RESPONSE = {"aggregation": "constant", "constant": 1.0}  # the log-probs of a response are added up
 CLIP_HIGHER = {"clip_low": 0.2, "clip_high": 0.28}
-DYNAMIC = {"keep": "signal", "resample": 3}
+DYNAMIC = {"keep": "signal", "resample": 3}  # tied in the whole reward; the papers count right answers only
 
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {

@@ -91,6 +91,9 @@ def combined(weights: dict[str, float], parts: dict[str, PerResponse]) -> PerRes
     return sum(weight * parts[name] for name, weight in weights.items())
 
 
+PARTS = ("length", "overlong")
+
+
 class Shaped:
     """A task whose reward also counts the tokens: Σ weight·part is added, by name, to what the task itself pays.
 
@@ -107,8 +110,8 @@ class Shaped:
         buffer: int | None = None,
         length_from: int = 0,
     ):
-        if unknown := weights.keys() - {"length", "overlong"}:
-            raise ValueError(f"unknown part {', '.join(sorted(unknown))}; expected length, overlong or both")
+        if unknown := weights.keys() - set(PARTS):
+            raise ValueError(f"unknown part {', '.join(sorted(unknown))}; expected some of {', '.join(PARTS)}")
         self.task, self.weights, self.length_from, self.epoch = task, dict(weights), length_from, 0
         self.max_length, self.buffer = max_length, max(max_length // 5, 1) if buffer is None else buffer
 

@@ -1,6 +1,6 @@
 """The smallest policy that writes token by token and stops by itself: enumerable, and ragged enough to test masks.
 
-And a task for it in which a response may be of any length.
+And a task for it in which a response may be of any length; and a game in which it takes turns with another.
 """
 
 import torch
@@ -65,10 +65,12 @@ class GuessingPolicy(AutoregressivePolicy):
     Tokens are the numbers, then the three answers; a guess that is no number is answered by "lower". Guesses stand at
     even places, answers between them and outside the mask: the policy is not to learn what it did not write. The prompt
     is the secret, for the game only: the policy's logits are S[t] + L[answer] + G[guess before it].
+    Near its start, with a small `init_scale`, every guess is about as likely as any other.
     """
 
-    def __init__(self, numbers: int = 7, turns: int = 3, seed: int | None = None):
-        super().__init__(numbers + 3, 2 * turns - 1, end_token=numbers + 2, prompt_size=1, seed=seed)
+    def __init__(self, numbers: int = 7, turns: int = 3, seed: int | None = None, init_scale: float = 0.1):
+        shape = {"vocab_size": numbers + 3, "length": 2 * turns - 1, "end_token": numbers + 2, "prompt_size": 1}
+        super().__init__(**shape, seed=seed, init_scale=init_scale)
         self.lower, self.higher = numbers, numbers + 1
         self.guess = nn.Parameter(torch.zeros(self.vocab_size + 1, self.vocab_size))
 

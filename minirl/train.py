@@ -3,6 +3,7 @@ updates reuse its responses, and the reference moves rarely, if at all."""
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from time import perf_counter
 
 import torch
@@ -21,6 +22,8 @@ class State:
     """What a run changes besides the policy. Keep both, and `resume_from` this: the run goes on as if never stopped."""
 
     def __init__(self, policy, config: Config, reference=None, critic=None):
+        if critic is not None and config.delta != "raw":
+            raise ValueError(f"a critic judges rewards as they are: expected delta='raw'; got {config.delta!r}")
         reference = policy if reference is None and (config.beta or config.reference_every) else reference
         self.reference = None if reference is None else copy.deepcopy(reference).requires_grad_(False)
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=config.learning_rate, fused=True)
@@ -64,6 +67,7 @@ def learn(policy, rollout: Rollout, config: Config, state: State) -> dict[str, f
         deltas, metrics = DELTAS[config.delta](rollout.rewards - price.sum(-1)), {}
     else:
         deltas, metrics = state.critic.judge(rollout, price, weights, f"epoch {state.epoch}")
+        config = replace(config, loss="naive", beta=0.0, positive_weight=0.0) if state.critic.alone else config
     rollout, done = with_imitation(rollout, weights, config), max(state.epoch - 1, 0) * config.inner_steps
     for step in range(1, config.inner_steps + 1):
         warmth = min(1, (done + step) / max(config.warmup_steps, 1))
@@ -86,8 +90,6 @@ def train(
     state = resume_from or State(policy, config, reference, critic)
     if state.reference is None and (config.beta or config.reference_every):
         raise ValueError("the state to resume from has no reference, but beta or reference_every needs one; start anew")
-    if state.critic is not None and config.delta != "raw":
-        raise ValueError(f"a critic judges rewards as they are: expected delta='raw' beside it; got {config.delta!r}")
     while state.epoch < config.epochs:
         if config.reference_every and state.epoch and state.epoch % config.reference_every == 0:
             state.reference.load_state_dict(policy.state_dict())

@@ -124,8 +124,21 @@ BEYOND_BY_MODULE_AND_TEST = {
             ("the first token is left out", "reversed(range(mask.shape[-1]))", "reversed(range(1, mask.shape[-1]))"),
         ],
         "test_critic.py::test_what_is_not_said_is_gamma_one_and_lambda_one": [
-            ("gamma is 0.99 by default", "gamma: float = 1.0", "gamma: float = 0.99"),
+            ("gamma is 0.99 by default", "gamma: float = 1.0, lam: float |", "gamma: float = 0.99, lam: float |"),
             ("lambda is 0.95 by default", "lam: float | PerResponse = 1.0", "lam: float | PerResponse = 0.95"),
+        ],
+        "test_shaping.py::test_per_token_rewards_equal_their_formula_in_plain_python": [
+            (
+                "the outcome comes at the first token",
+                "mask.cumsum(-1) == mask.sum(-1, keepdim=True)",
+                "mask.cumsum(-1) == 1",
+            ),
+            (
+                "the outcome comes at every token",
+                "return (mask & (mask.cumsum(-1) == mask.sum(-1, keepdim=True)))",
+                "return mask",
+            ),
+            ("the outcome falls outside the mask", "return (mask & (mask", "return ((mask"),
         ],
         "test_critic.py::test_equal_outcomes_give_equal_returns_to_the_last_digit": [
             (
@@ -280,13 +293,11 @@ BEYOND_BY_MODULE_AND_TEST = {
         "test_shaping.py::test_per_token_rewards_equal_their_formula_in_plain_python": [
             ("drifting pays", "-beta * k1(log", "beta * k1(log"),
             (
-                "the outcome comes at the first token",
-                "mask.cumsum(-1) == mask.sum(-1, keepdim=True)",
-                "mask.cumsum(-1) == 1",
+                "the last token has no price",
+                "return penalty + at_the_last_token(rewards, mask)",
+                "return penalty * (mask & (mask.cumsum(-1) != mask.sum(-1, keepdim=True))) "
+                "+ at_the_last_token(rewards, mask)",
             ),
-            ("the outcome comes at every token", "penalty + last * rewards", "penalty + mask * rewards"),
-            ("the outcome falls outside the mask", "last = mask & (", "last = ("),
-            ("the last token has no price", "return penalty + last", "return penalty * ~last + last"),
         ],
         "test_shaping.py::test_a_reward_has_no_graph_and_no_token_outside_the_mask_has_one": [
             ("the price is differentiated", ".detach().masked_fill(~mask, 0)", ".masked_fill(~mask, 0)"),

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from minirl.cli import main, record
+from minirl.recipes import RECIPES
 from minirl.runs import create
 from minirl.train import Config
 
@@ -60,7 +61,7 @@ def test_train_writes_a_run_that_can_be_repeated(minirl, tmp_path):
     assert config["delta"] == "raw" and config["seed"] == 5 and set(config["versions"]) == {"minirl", "torch", "python"}
     again = []
     for name, value in config.items():
-        if name != "versions":
+        if name not in ("versions", "critic"):
             again += [f"--{name.replace('_', '-')}", "none" if value is None else str(value)]
     assert minirl("train", *again, "--run", "again")[0] == 0
 
@@ -68,6 +69,22 @@ def test_train_writes_a_run_that_can_be_repeated(minirl, tmp_path):
         return {name: value for name, value in metrics.items() if not name.startswith("seconds")}
 
     assert [*map(timeless, epochs(tmp_path / "again"))] == [*map(timeless, epochs(run))]
+
+
+def test_a_recipe_brings_its_settings_and_what_is_given_wins(minirl, tmp_path):
+    assert minirl("train", *QUICK, "--recipe", "vapo", "--clip-high", 0.5, "--run", "run")[0] == 0
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    recipe = RECIPES["vapo"]
+    assert config["recipe"] == "vapo" and config["critic"] == recipe.critic
+    assert {name: config[name] for name in recipe.settings} == {**recipe.settings, "clip_high": 0.5}
+    assert {"value_loss", "explained_variance"} <= epochs(tmp_path / "run")[0].keys()
+
+
+def test_recipes_are_listed(minirl):
+    code, out, _ = minirl("recipes")
+    assert code == 0
+    assert all(f"{name} " in out and recipe.differs in out for name, recipe in RECIPES.items())
+    assert minirl("recipes", "--markdown")[1].count("\n") == len(RECIPES) + 2
 
 
 def test_every_setting_is_an_option(minirl, monkeypatch):
@@ -90,6 +107,8 @@ def test_options_reach_the_run(minirl, tmp_path):
 
 MISTAKES = {
     "an unknown delta": (["--delta", "center"], "delta='center' is unknown; expected one of raw, max_only, centered"),
+    "an unknown recipe": (["--recipe", "gpro"], "recipe='gpro' is unknown; expected one of reinforce, rloo, grpo"),
+    "a critic beside a delta": (["--recipe", "ppo", "--delta", "centered"], "a critic judges rewards as they are"),
     "an unknown task": (["--task", "chess"], "task='chess' is unknown; expected one of sorting"),
     "an unknown reward": (["--reward", "exact"], "reward='exact' is unknown; expected one of exact_match"),
     "an unknown option": (["--epoch", "3"], "--epoch"),

@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import minirl
+from minirl import recipes
 from minirl.train import Config
 
 if sys.version_info >= (3, 11):
@@ -167,6 +168,11 @@ def test_the_readme_uses_the_names_of_the_code():
 
 
 @git
+def test_the_readme_has_the_table_of_recipes_as_it_is_generated():
+    text = read("README.md").split("<!-- recipes: minirl recipes --markdown -->\n", 1)[1]
+    assert text.split("\n<!-- end of recipes -->", 1)[0] == recipes.table()
+
+
 def test_no_file_names_a_place_that_exists_on_one_machine_only():
     private = r"/(root|home/[a-z]+|Users/[A-Za-z]+|work|tmp)/[A-Za-z.]"
     found = subprocess.run(["git", "grep", "-nIE", private], cwd=ROOT, capture_output=True, text=True).stdout

@@ -667,16 +667,19 @@ def test_an_infinite_slope_stops_the_run():
 
 
 CHOICES = {"delta": "center", "loss": "ppo", "aggregation": "mean", "kl": "k4", "kl_in": "both"}
+CHOICES |= {"ratio": "group", "keep": "best"}
 
 
 @pytest.mark.parametrize("name, value", CHOICES.items())
 def test_an_unknown_choice_is_refused_with_the_known_ones(name, value):
     known = {
-        "delta": "raw, max_only, centered, leave_one_out, normalized",
-        "loss": "naive, unclipped, clipped",
+        "delta": "raw, max_only, centered, leave_one_out, normalized, batch_normalized, rescaled",
+        "loss": "naive, unclipped, clipped, clipped_weight, squared",
         "aggregation": "sequence, token, constant",
         "kl": "k1, k2, k3",
         "kl_in": "loss, reward",
+        "ratio": "token, sequence",
+        "keep": "all, signal, varied",
     }
     with pytest.raises(ValueError, match=f"^{name}='{value}' is unknown; expected one of {known[name]}$"):
         Config(**{name: value})

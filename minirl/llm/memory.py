@@ -31,6 +31,7 @@ class Workload:
     micro_batch_size: int | None = None
     held_out: int = 0
     reference: bool = False
+    critic: bool = False  # of the policy's size, with an optimiser of its own
     checkpointing: bool = False
     training: bool = True  # False: weights and sampling only
     bfloat16: bool = False  # autocast, as on a GPU: weights stay float32, most of the rest takes 2 bytes
@@ -62,6 +63,7 @@ class Memory:
     gradients: int
     optimizer: int
     reference: int
+    critic: int
     half_copies: int
     kv_cache: int
     sampling_logits: int
@@ -72,7 +74,7 @@ class Memory:
     @property
     def peak(self) -> int:
         """What is always there, the largest of the three phases, and an eighth for gaps."""
-        always = self.weights + self.gradients + self.optimizer + self.reference + self.half_copies
+        always = self.weights + self.gradients + self.optimizer + self.reference + self.critic + self.half_copies
         sampling, updating = self.kv_cache + self.sampling_logits, self.activations + self.update_logits
         return (always + max(sampling, self.scoring, updating)) * 9 // 8
 
@@ -168,6 +170,7 @@ def estimate(config, work: Workload) -> Memory:
         gradients=4 * count * work.training,
         optimizer=8 * count * work.training,
         reference=4 * count * work.reference,
+        critic=4 * 4 * count * work.critic,  # weights, gradients, and Adam's two moments
         half_copies=2 * count * work.bfloat16,
         kv_cache=cache_bytes(config, work),
         sampling_logits=20 * work.sampled_rows * config.vocab_size,  # float32, and float64 twice to draw from

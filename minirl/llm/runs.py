@@ -42,6 +42,9 @@ class Settings:
     reward_lenient: float | None = None  # for the right number, however it is written
     reward_boxed: float | None = None  # for the right number in \\boxed{}; with the prompt boxed: 1, the others 0
     reward_format: float | None = None  # for thinking and then an answer, both in their tags, right or wrong
+    reward_overlong: float = 0.0  # weight of DAPO's penalty over the last fifth of max_new_tokens
+    reward_length: float = 0.0  # weight of Kimi k1.5's reward for short right answers
+    length_from: int | None = None  # epoch after which reward_length counts, since early it stalls; none: half-way
     judge: str | None = None  # check that counts as correct; none: boxed with the prompt boxed, else strict
     held_out_problems: int = 100  # problems of each evaluation during training; minirl eval takes all
     gradient_checkpointing: bool = False  # keep less for the backward pass and compute it again: saves memory
@@ -126,7 +129,7 @@ def peek(name: str):
         raise
 
 
-def build(settings: Settings, config):
+def build(settings: Settings, config, critic: bool = False):
     """Policy and task of a training run, and its settings with nothing left open; refused before weights are read.
 
     ValueError for settings that do not fit together, OSError for what is not there, MemoryError for what is too large.
@@ -135,6 +138,7 @@ def build(settings: Settings, config):
 
     from minirl.config import DELTAS
     from minirl.llm.task import LanguageTask
+    from minirl.shaping import PARTS, Shaped
 
     DELTAS[config.delta](torch.zeros(1, config.group_size))  # refuses a group of one now, not after the first epoch
     model, tokenizer = peek(settings.model)
@@ -150,13 +154,21 @@ def build(settings: Settings, config):
         settings.judge,
         settings.held_out_problems,
     )
+    if parts := {name: weight for name in PARTS if (weight := getattr(settings, f"reward_{name}"))}:
+        settings = replace(settings, length_from=late(settings, config))
+        task = Shaped(task, parts, settings.max_new_tokens, length_from=settings.length_from)
     task.sample(config.batch_size, torch.Generator())
     longest = task.encode([*task.train, *task.test]).prompts.shape[1]
-    refuse_if_too_large(model, settings, longest, config)
+    refuse_if_too_large(model, settings, longest, config, critic)
     return open_policy(settings, longest), task, settings
 
 
-def refuse_if_too_large(model, settings: Settings, longest: int, config) -> None:
+def late(settings: Settings, config) -> int:
+    """The epoch after which the reward for length counts."""
+    return config.epochs // 2 if settings.length_from is None else settings.length_from
+
+
+def refuse_if_too_large(model, settings: Settings, longest: int, config, critic: bool = False) -> None:
     """MemoryError with the numbers where the run will not fit into what is free."""
     from minirl.llm import memory
 
@@ -169,6 +181,7 @@ def refuse_if_too_large(model, settings: Settings, longest: int, config) -> None
         config.micro_batch_size,
         settings.held_out_problems,
         reference=bool(config.beta or config.reference_every),
+        critic=critic,
         checkpointing=settings.gradient_checkpointing,
         bfloat16=device.type == "cuda",
     )

@@ -55,6 +55,7 @@ class LanguageTask:
         self.train, self.test = train, test[:max_held_out]
         self.opened = opens_thinking(prompt(train[0].question, tokenizer))
         self.passed: dict[str, float] = {}
+        self.epoch = 0  # epochs done, where someone counts them
 
     def encode(self, problems: list[Problem]) -> Batch:
         """Left-padded prompts, with the gold answers beside them."""

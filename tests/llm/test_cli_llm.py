@@ -81,7 +81,7 @@ def test_a_run_is_repeated_from_its_config(minirl, tmp_path):
     minirl("train", *QUICK, "--epochs", 2, "--seed", 4, "--run", "run")
     words = []
     for name, value in json.loads((tmp_path / "run" / "config.json").read_text()).items():
-        if name not in ("versions", "model", "data", "gradient_checkpointing"):
+        if name not in ("versions", "critic", "model", "data", "gradient_checkpointing"):
             words += ["--" + name.replace("_", "-"), "none" if value is None else value]
     assert minirl("train", *words, "--run", "again")[0] == 0
     assert timeless(epochs(tmp_path / "again")) == timeless(epochs(tmp_path / "run"))
@@ -98,13 +98,15 @@ def test_gradient_checkpointing_changes_no_epoch(minirl, tmp_path):
 def test_defaults_suit_the_task():
     options = {field: getattr(Config, field) for field in Config.__dataclass_fields__}
     options |= {name: getattr(language.Settings, name) for name in language.names() - {"task"}}
-    options |= dict.fromkeys(jobs.SORTING, 0) | {"checkpoint_every": 0}
+    options |= dict.fromkeys(jobs.SORTING, 0) | {"checkpoint_every": 0, "recipe": None}
     sort = jobs.chosen({**options, "task": "sorting"}, set())
     assert (sort["epochs"], sort["learning_rate"], sort["checkpoint_every"]) == (300, 1e-2, 0)
     pocket = jobs.chosen({**options, "task": "word-problems"}, set())
     assert (pocket["inner_steps"], pocket["learning_rate"], pocket["checkpoint_every"]) == (1, 1e-3, 5)
     other = jobs.chosen({**options, "task": "gsm8k", "model": "Qwen/Qwen2.5-0.5B-Instruct", "epochs": 7}, {"epochs"})
     assert (other["epochs"], other["learning_rate"]) == (7, 1e-6)
+    kimi = jobs.chosen({**options, "task": "word-problems", "recipe": "kimi-k1.5"}, set())
+    assert (kimi["loss"], kimi["reward_length"], kimi["inner_steps"]) == ("squared", 0.2, 1)
     assert not set(jobs.SORTING) & set(pocket) and not set(pocket) & {"reward", "dim"}
 
 
@@ -474,3 +476,14 @@ def test_a_pocket_model_gets_one_thread_unless_another_number_is_asked_for(asked
     model = str(folders[0]) if name == "tiny" else name
     language.open_policy(language.Settings("word-problems", model, max_new_tokens=4), longest=8)
     assert given == expected
+
+
+def test_a_run_with_a_critic_goes_on_as_if_never_stopped(minirl, tmp_path):
+    """Kimi's late reward too counts the epochs of the whole run."""
+    settings = ["--recipe", "ppo", "--reward-length", 0.3, "--length-from", 2, "--checkpoint-every", 1]
+    settings += ["--evaluate-every", 1]
+    minirl("train", *QUICK, *settings, "--epochs", 4, "--run", "whole")
+    minirl("train", *QUICK, *settings, "--epochs", 2, "--run", "part")
+    assert minirl("train", "--resume", "part", "--epochs", 4, model=None, data=None)[0] == 0
+    assert timeless(epochs(tmp_path / "part")) == timeless(epochs(tmp_path / "whole"))
+    assert "value_loss" in epochs(tmp_path / "part")[-1]

@@ -1,0 +1,1 @@
+"""Assignments: checks that explain, for students; and what turns one source into assignments, for instructors."""

@@ -1,0 +1,230 @@
+"""`check("a2.q1a", my_function)`: not started, an error in your code, wrong (and which known mistake), or passed.
+
+What is wrong is said in a few lines and raised as an AssertionError, so that a test runner sees it too; no traceback of
+ours is shown. Nothing depends on what an answer prints.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+import torch
+from torch import Tensor
+
+from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, close, observe, place, watched
+from minirl.course.questions import Question
+
+ASSIGNMENTS = ("a2", "a3")
+
+
+class NotPassed(AssertionError):
+    """A check that was not passed; `mistake` is the sentence of a known one. Its subclasses say in which way."""
+
+    def __init__(self, message: str, mistake: str | None = None):
+        super().__init__(message)
+        self.mistake = mistake
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the sentence, and no frames of ours."""
+        return [str(self)]
+
+
+class NotStarted(NotPassed):
+    """The stub is still there."""
+
+
+class CodeStopped(NotPassed):
+    """The student's own code raised an error."""
+
+
+class Wrong(NotPassed):
+    """The answer is not right."""
+
+
+FAILED = {"not_started": NotStarted, "error": CodeStopped, "wrong": Wrong}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check found: passed, not_started, error or wrong; the sentences; and the known mistake, if it is one."""
+
+    status: str
+    message: str
+    mistake: str | None = None
+
+    def insist(self) -> None:
+        """Raise what is wrong, if something is."""
+        if self.status != "passed":
+            raise FAILED[self.status](self.message, self.mistake)
+
+
+def check(name: str, answer) -> None:
+    """Check an answer, for example check("a2.q1a", centered): prints that it passed, or raises NotPassed."""
+    verdict = judge(find(name), answer)
+    verdict.insist()
+    print(verdict.message, "Grading uses other inputs too.")
+
+
+def hidden(name: str, answer, cases: Sequence[tuple]) -> None:
+    """The same on inputs that only the grader has, too. What is said shows none of them."""
+    question = find(name)
+    verdict = judge(question, answer, [*(question.cases() if question.cases else ()), *cases])
+    if verdict.status in ("wrong", "error") and not verdict.mistake:
+        sentence = (
+            "right for the inputs in the notebook, not for the grader's: other sizes, other values, other dtypes."
+        )
+        verdict = said(question, verdict.status, sentence)
+    verdict.insist()
+
+
+def find(name: str) -> Question:
+    """The question of that name, such as "a2.q1a"; ValueError with the known ones."""
+    assignment = name.split(".")[0]
+    if assignment not in ASSIGNMENTS:
+        raise ValueError(f"there is no check {name!r}; expected a name like 'a2.q1a', of {', '.join(ASSIGNMENTS)}")
+    questions = import_module(f"minirl.course.{assignment}").QUESTIONS
+    if name not in questions:
+        raise ValueError(f"there is no check {name!r}; {assignment} has {', '.join(questions)}")
+    return questions[name]
+
+
+def judge(question: Question, answer, cases: Sequence[tuple] | None = None) -> Verdict:
+    """What is to be said of an answer, on the question's own cases or on others."""
+    try:
+        sentence, status, mistake = compared(question, answer, cases) if question.cases else ("", "passed", None)
+        if status == "passed" and question.look is not None:
+            sentence, status, mistake = looked_at(question, answer)
+    except WroteNothingYet:
+        return said(question, "not_started", "not started yet. " + question.hint)
+    except CalledTheAnswer as cheat:
+        return said(question, "wrong", f"your code calls minirl's own {cheat.name}; here you write it yourself.")
+    if status != "passed":
+        return said(question, status, sentence, mistake)
+    points = f"{question.points} point{'s' * (question.points != 1)}"
+    return Verdict("passed", f"✔ {question.id} {question.title}: passed ({points}).")
+
+
+Finding = tuple[str, str, str | None]  # sentence, status, and the sentence again where it is that of a known mistake
+
+
+def compared(question: Question, answer, cases: Sequence[tuple] | None) -> Finding:
+    """An answer beside the right one, on every case."""
+    if not callable(answer):
+        return f"expected a function, got {type(answer).__name__}: pass it without calling it.", "error", None
+    cases = list(question.cases() if cases is None else cases)
+    how = question.gradients, (), question.call
+    found = [observe(answer, inputs, question.gradients, question.forbidden, question.call) for inputs in cases]
+    expected = [observe(question.right, inputs, *how) for inputs in cases]
+    pairs = list(zip(expected, found, strict=True))
+    wrong = [place for place, (ours, theirs) in enumerate(pairs) if theirs.error or difference(question, ours, theirs)]
+    if not wrong:
+        return "", "passed", None
+    ran = any(each.error is None for each in found)  # to stop with the same error is not yet the same mistake
+    made = [[observe(mistake.wrong, inputs, *how) for inputs in cases] for mistake in question.mistakes if ran]
+    # Whoever makes a mistake and forgets a detach as well is told of the mistake first.
+    for same in (alike, same_values) if not all(same_values(*pair, question) for pair in pairs) else (alike,):
+        for mistake, theirs in zip(question.mistakes, made, strict=False):
+            if all(same(*pair, question) for pair in zip(theirs, found, strict=True)):
+                return mistake.says, "wrong", mistake.says
+    first = wrong[0]
+    if found[first].error is not None:
+        return after(first) + crash(found[first]), "error", None
+    return f"{after(first)}{difference(question, *pairs[first])} {question.hint}", "wrong", None
+
+
+def after(passed: int) -> str:
+    """Where an answer is right at first, that is the news."""
+    return f"right for the first {'input' if passed == 1 else f'{passed} inputs'}, then not: " if passed else ""
+
+
+def looked_at(question: Question, answer) -> Finding:
+    """What `look` says; a sentence that a mistake bears is that mistake."""
+    if answer is None or answer is ...:
+        raise WroteNothingYet
+    try:
+        sentence = watched(question.look, [answer], question.forbidden)
+    except NotImplementedError as error:
+        raise WroteNothingYet from error
+    except CalledTheAnswer:
+        raise
+    except Exception as error:
+        return crash(Seen(error=error, where=place(error))), "error", None
+    known = next((mistake.says for mistake in question.mistakes if mistake.says == sentence), None)
+    return (sentence, "wrong", known) if sentence else ("", "passed", None)
+
+
+def said(question: Question, status: str, sentence: str, mistake: str | None = None) -> Verdict:
+    return Verdict(status, f"✘ {question.id} {question.title}: {sentence.strip()}", mistake)
+
+
+def alike(one: Seen, other: Seen, question: Question) -> bool:
+    """Whether two answers did the same on one input, errors included."""
+    gradients = zip(one.gradients, other.gradients)  # noqa: B905 (an answer that stopped has none)
+    same = all(close(ours, theirs, question.tolerance) for ours, theirs in gradients)
+    return same_values(one, other, question) and (same or one.error is not None)
+
+
+def same_values(one: Seen, other: Seen, question: Question) -> bool:
+    """The same, whatever their gradients."""
+    if one.error is not None or other.error is not None:
+        return type(one.error) is type(other.error)
+    same = len(one.parts) == len(other.parts) and one.changed == other.changed
+    pairs = zip(one.parts, other.parts)  # noqa: B905
+    return same and all(close(ours, theirs, question.tolerance) for ours, theirs in pairs)
+
+
+def crash(seen: Seen) -> str:
+    """An exception of the student's own code, with the line that it came from."""
+    words = str(seen.error).splitlines() or ["no message"]
+    return f"your code stopped with {type(seen.error).__name__}: {words[0]}{seen.where and f' ({seen.where})'}"
+
+
+def difference(question: Question, expected: Seen, found: Seen) -> str:
+    """The first thing in which an answer differs, in one sentence; nothing where it does not."""
+    if found.returned == "nothing" and expected.returned != "nothing":
+        return "your function returns nothing; is there a return?"
+    if len(expected.parts) != len(found.parts):
+        return f"expected {expected.returned}, got {found.returned}."
+    for number, (ours, theirs) in enumerate(zip(expected.parts, found.parts, strict=True), 1):
+        which = f"part {number} of the result" if len(expected.parts) > 1 else "the result"
+        if sentence := part_difference(which, ours, theirs, question.tolerance):
+            return sentence
+    if found.changed:
+        return f"your function changes its input number {found.changed[0] + 1} in place; work on a copy."
+    for index, ours, theirs in zip(question.gradients, expected.gradients, found.gradients, strict=True):
+        which = f"the gradient with respect to input number {index + 1}"
+        if sentence := part_difference(which, ours, theirs, question.tolerance):
+            return sentence
+    return ""
+
+
+def part_difference(which: str, ours, theirs, tolerance: float) -> str:
+    if close(ours, theirs, tolerance):
+        return ""
+    if ours is None or theirs is None:
+        return f"{which} is {'there and should not be' if ours is None else 'missing'}."
+    if not isinstance(ours, Tensor):
+        return f"{which} should be {ours!r}, got {shortened(theirs)}."
+    if not isinstance(theirs, Tensor | float | int):
+        return f"{which} should be a tensor, got {type(theirs).__name__}."
+    theirs = torch.as_tensor(theirs).detach()
+    if ours.shape != theirs.shape:
+        return f"{which} should have the shape {tuple(ours.shape)}, got {tuple(theirs.shape)}."
+    if theirs.isnan().any() and not ours.isnan().any():
+        return f"{which} has nan in it, first {first_place(theirs.isnan())}."
+    wrong = ~torch.isclose(ours.detach().double(), theirs.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+    if not wrong.any():
+        return f"{which} is too coarse: float64 went in, and somewhere you compute in float32."
+    at = first_place(wrong)
+    index = tuple(wrong.nonzero()[0].tolist())
+    return f"{which} is wrong {at}: expected {ours[index].item():.6g}, got {theirs[index].item():.6g}."
+
+
+def first_place(where: Tensor) -> str:
+    index = where.nonzero()[0].tolist()
+    return f"at index {index}" if index else "as a whole"
+
+
+def shortened(thing) -> str:
+    text = repr(thing)
+    return text if len(text) <= 60 else text[:57] + "..."
