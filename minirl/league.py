@@ -1,8 +1,8 @@
 """The league: every recipe on the same work with the same budget of sampled tokens, and a table of what came of it.
 
-Each recipe takes the best of a task's learning rates, found with seeds and held-out prompts that the league itself does
-not use. A run stops with the rollout that uses up its budget, and is judged on held-out prompts after that. `make
-league` runs all; runs/league.jsonl grows by a line a run, so one that was stopped goes on where it was.
+Each recipe takes the best of a task's learning rates, found with other seeds and, where prompts are held out, with
+other ones of these. A run stops with the rollout that uses up its budget, and is judged after that. `make league` runs
+all; runs/league.jsonl grows by a line a run, so a league that was stopped goes on where it was.
 Left out: a search of anything but the rate, and budgets on which most recipes would reach the same ceiling.
 """
 
@@ -423,7 +423,8 @@ COLUMNS: dict[str, Callable] = {
 }
 NOTE = """\
 Accuracy: share of held-out prompts answered right, in %, mean over the seeds ± its 95 % interval; sorted by the
-sampled one. Rate: for each recipe the best of three, in a search with other seeds and other held-out prompts. Length:
+sampled one. (Answers of any length are learned by heart: there the prompts are those of the training.) Rate: for each
+recipe the best of three, in a search with other seeds and, where prompts are held out, other ones of these. Length:
 mean response in tokens, after training. Tokens/s: sampled tokens by CPU seconds of the whole training, on one thread.
 Memory: counted, at its most: weights, gradients, Adam's moments, the reference, and what backward passes keep; in
 brackets the measured growth of the process, caches and gaps included, where the system tells. Equal budgets of tokens
@@ -546,7 +547,7 @@ def draw(rows: list[dict], figure=None):
     found = {task: {entry["recipe"]: entry for entry in standings(rows, task)} for task in tasks}
     recipes = [name for name in RECIPES if any(name in entries for entries in found.values())]
     recipes.sort(key=lambda name: fmean(found[task][name]["sampled"][0] for task in tasks if name in found[task]))
-    size = (3 + 2.1 * len(tasks), 1.3 + 0.3 * len(recipes))
+    size = (6 + len(tasks), 1.3 + 0.3 * len(recipes))
     figure = plt.figure(figsize=size, layout="constrained") if figure is None else figure
     axes = figure.subplots(1, len(tasks), sharey=True, squeeze=False)[0]
     for ax, task in zip(axes, tasks, strict=True):
@@ -567,11 +568,8 @@ def panel(ax, entries: dict[str, dict], recipes: list[str]) -> None:
     looks = {"group as baseline": (BLUE, "o"), "critic": (ORANGE, "s"), "no baseline": (GREEN, "^")}
     for place, name in enumerate(recipes):
         if name in entries:
-            (mean, half), (greedy, _), (color, marker) = (
-                entries[name]["sampled"],
-                entries[name]["greedy"],
-                looks[kind(name)],
-            )
+            (mean, half), (color, marker) = entries[name]["sampled"], looks[kind(name)]
+            greedy = entries[name]["greedy"][0]
             ax.errorbar(100 * mean, place, xerr=100 * half, color=color, fmt=marker, capsize=3, label=kind(name))
             ax.plot(100 * greedy, place + 0.28, "|", color=BLACK, markersize=7, label="greedy")
     if UNTRAINED in entries:
