@@ -9,9 +9,10 @@ from statistics import mean, stdev
 
 import torch
 
-from minirl import Config, losses, train
+from minirl import losses
 from minirl.course.a4 import CLEAR, record
 from minirl.experiments import mean_interval
+from minirl.train import Config, train
 
 
 def prompt_mask_by_loops(prompts, pad_id):
