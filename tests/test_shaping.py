@@ -283,8 +283,8 @@ def test_shaped_adds_its_parts_to_the_tasks_own_reward(overlong, length):
 
 
 def test_the_buffer_is_a_fifth_of_what_is_allowed_and_at_least_a_token():
-    lengths, found = shaped_rewards(Shaped(Fixed(), {"overlong": 1.0}, 20))
-    torch.testing.assert_close(found, 10 * tensor(CORRECT) + 1 + soft_overlong_penalty(lengths, 20, 4))
+    lengths, found = shaped_rewards(Shaped(Fixed(), {"overlong": 1.0}, 24))
+    torch.testing.assert_close(found, 10 * tensor(CORRECT) + 1 + soft_overlong_penalty(lengths, 24, 4))
     assert Shaped(Fixed(), {}, 3).buffer == 1 and Shaped(Fixed(), {}, 40, buffer=8).buffer == 8
 
 

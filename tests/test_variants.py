@@ -179,6 +179,40 @@ def test_a_clip_of_whole_responses_keeps_or_drops_them():
     assert ((found != 0) == (mask & ~cut[..., None])).all()
 
 
+def test_a_kl_in_the_loss_stays_one_of_each_token():
+    """The ratio is the response's, the drift from the reference is each token's own."""
+    new, old, deltas, mask = ragged()
+    ref = (old + 0.3 * numbers(3, 4, 5, seed=8)).masked_fill(~mask, 0)
+    rollout = Rollout(torch.zeros(3, 1, dtype=torch.long), mask.long(), mask, deltas, old, ref)
+    config = Config(ratio="sequence", beta=0.4, kl="k2")
+    expected = clipped(sequence_level(new, old, mask), old, deltas) + 0.4 * (new - ref) ** 2 / 2
+    torch.testing.assert_close(token_losses(new, rollout, deltas, config), expected)
+
+
+def test_where_whole_responses_are_clipped_the_metrics_count_them():
+    """A third of the tokens, in one response of three, is beyond the clip; none of the others is, taken together."""
+    mask = torch.ones(1, 3, 2, dtype=torch.bool)
+    drift = tensor([[[0.5, -0.3], [0.5, -0.5], [-0.9, 0.9]]])
+    rollout = Rollout(torch.zeros(1, 1, dtype=torch.long), mask.long(), mask, tensor([[3.0, 2.0, -5.0]]), -1 - drift)
+
+    class Still(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = torch.nn.Parameter(torch.full((1, 3, 2), -1.0))
+
+        def log_probs(self, prompts, responses, mask):
+            return self.table.masked_fill(~mask, 0)
+
+    settings = {"clip_low": 0.05, "clip_high": 0.05, "inner_steps": 1}
+    shares = {}
+    for ratio in ("token", "sequence"):
+        policy, config = Still(), Config(ratio=ratio, **settings)
+        metrics = learn(policy, rollout, config, State(policy, config))
+        shares[ratio] = metrics["clip_low"], metrics["clip_high"]
+    assert shares["sequence"] == pytest.approx((0, 1 / 3))
+    assert shares["token"] == pytest.approx((1 / 6, 2 / 6))
+
+
 # --- The dual clip ---------------------------------------------------------------------------------------------------
 
 
@@ -231,7 +265,7 @@ def test_what_compares_responses_needs_two_of_them():
 
 
 @pytest.mark.parametrize("aggregation", ["sequence", "token", "constant"])
-def test_what_is_imitated_is_a_mean_over_the_tokens_of_right_responses_whatever_adds_the_rest_up(aggregation):
+def test_what_is_imitated_is_a_mean_over_right_tokens_whatever_adds_up_the_rest(aggregation):
     new, old, deltas, mask = ragged()
     rewards = numbers(3, 4, seed=5)
     rollout = Rollout(torch.zeros(3, 1, dtype=torch.long), mask.long(), mask, rewards, old)

@@ -4,17 +4,18 @@ What is wrong is said in a few lines and raised as an AssertionError, so that a 
 ours is shown. Nothing depends on what an answer prints.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, close, observe, place, watched
+from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, close, in_full, observe, place, watched
 from minirl.course.questions import Question
 
-ASSIGNMENTS = ("a2", "a3")
+ASSIGNMENTS = ("a1", "a2", "a3", "a4")
 
 
 class NotPassed(AssertionError):
@@ -65,16 +66,26 @@ def check(name: str, answer) -> None:
     print(verdict.message, "Grading uses other inputs too.")
 
 
-def hidden(name: str, answer, cases: Sequence[tuple]) -> None:
-    """The same on inputs that only the grader has, too. What is said shows none of them."""
+def hidden(name: str, answer, cases: Sequence[tuple] = (), look: Callable[[Any], str | None] | None = None) -> None:
+    """The same on inputs that only the grader has, too, or with another `look`. What is said shows none of them."""
     question = find(name)
+    question = replace(question, look=look or question.look)
     verdict = judge(question, answer, [*(question.cases() if question.cases else ()), *cases])
-    if verdict.status in ("wrong", "error") and not verdict.mistake:
-        sentence = (
+    if verdict.status in ("wrong", "error"):
+        sentence = verdict.mistake or (
             "right for the inputs in the notebook, not for the grader's: other sizes, other values, other dtypes."
         )
-        verdict = said(question, verdict.status, sentence)
+        verdict = said(question, verdict.status, sentence, verdict.mistake)
     verdict.insist()
+
+
+def passed(name: str, answer) -> bool:
+    """Whether an answer is right; if it is not yet, a line says so. For what a notebook draws with it."""
+    question = find(name)
+    right = judge(question, answer).status == "passed"
+    if not right:
+        print(f"This part waits for {question.id}, {question.title}.")
+    return right
 
 
 def find(name: str) -> Question:
@@ -138,7 +149,7 @@ def after(passed: int) -> str:
 
 
 def looked_at(question: Question, answer) -> Finding:
-    """What `look` says; a sentence that a mistake bears is that mistake."""
+    """What `look` says; where that begins with the sentence of a mistake, it is that mistake."""
     if answer is None or answer is ...:
         raise WroteNothingYet
     try:
@@ -149,7 +160,9 @@ def looked_at(question: Question, answer) -> Finding:
         raise
     except Exception as error:
         return crash(Seen(error=error, where=place(error))), "error", None
-    known = next((mistake.says for mistake in question.mistakes if mistake.says == sentence), None)
+    known = next(
+        (mistake.says for mistake in question.mistakes if sentence and sentence.startswith(mistake.says)), None
+    )
     return (sentence, "wrong", known) if sentence else ("", "passed", None)
 
 
@@ -207,7 +220,7 @@ def part_difference(which: str, ours, theirs, tolerance: float) -> str:
         return f"{which} should be {ours!r}, got {shortened(theirs)}."
     if not isinstance(theirs, Tensor | float | int):
         return f"{which} should be a tensor, got {type(theirs).__name__}."
-    theirs = torch.as_tensor(theirs).detach()
+    theirs = in_full(theirs)
     if ours.shape != theirs.shape:
         return f"{which} should have the shape {tuple(ours.shape)}, got {tuple(theirs.shape)}."
     if theirs.isnan().any() and not ours.isnan().any():

@@ -130,10 +130,15 @@ def close(one, other, tolerance: float) -> bool:
     if isinstance(one, str | bool | None) or isinstance(other, str | bool | None):
         return type(one) is type(other) and one == other
     try:
-        one, other = (torch.as_tensor(each).detach() for each in (one, other))
+        one, other = torch.as_tensor(one).detach(), in_full(other)
     except (TypeError, ValueError, RuntimeError):
         return one == other
     if one.shape != other.shape:
         return False
     tolerance = tolerance / 1000 if one.dtype == torch.float64 else tolerance
     return torch.allclose(one.double(), other.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def in_full(thing) -> Tensor:
+    """An answer as a tensor; Python's own numbers keep their double precision."""
+    return torch.as_tensor(thing, dtype=torch.float64 if isinstance(thing, float) else None).detach()

@@ -319,6 +319,7 @@ def test_a_critic_learns_beside_a_language_policy_and_both_resume_to_the_bit(tmp
     state = State(other, config, critic=same)
     for _, _ in zip(range(2), train(other, CountTwos(), config, resume_from=state), strict=False):
         checkpoint.save(tmp_path, other, state, config)
+    assert len(same.optimizer.state) == len(list(same.parameters()))
     back, judge = fresh(1)
     state = checkpoint.load(tmp_path, back, config, judge)
     last = list(train(back, CountTwos(), config, resume_from=state))[-1]
