@@ -22,6 +22,7 @@ from itertools import product
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from statistics import fmean
+from textwrap import fill
 from time import process_time
 
 import torch
@@ -423,15 +424,18 @@ COLUMNS: dict[str, Callable] = {
 }
 NOTE = """\
 Accuracy: share of held-out prompts answered right, in %, mean over the seeds ± its 95 % interval; sorted by the
-sampled one. (Answers of any length are learned by heart: there the prompts are those of the training.) Rate: for each
-recipe the best of three, in a search with other seeds and, where prompts are held out, other ones of these. Length:
-mean response in tokens, after training. Tokens/s: sampled tokens by CPU seconds of the whole training, on one thread.
-Memory: counted, at its most: weights, gradients, Adam's moments, the reference, and what backward passes keep; in
-brackets the measured growth of the process, caches and gaps included, where the system tells. Equal budgets of tokens
-are not equal numbers of steps: methods for fresh responses take one on each rollout, others {steps}. Constants are as
-published: VAPO's λ = 1 − 1/(α·length) is made for long responses, and here, up to 1/α = 20 tokens, it is 0; its
-critic learns alone for ten rollouts, which count. Parts of a reward for length apply where responses end by
-themselves."""
+sampled one.{heart}{search} Length: mean response in tokens, after training. Tokens/s: sampled tokens by CPU seconds
+of the whole training, on one thread. Memory: counted, at its most: weights, gradients, Adam's moments, the reference,
+and what backward passes keep; in brackets the measured growth of the process, caches and gaps included, where the
+system tells. Equal budgets of tokens are not equal numbers of steps: methods for fresh responses take one on each
+rollout, others {steps}. Constants are those of the recipes: VAPO's λ = 1 − 1/(α·length) is made for long responses,
+and here, up to 1/α = 20 tokens, it is 0; its critic learns alone for ten rollouts, which count. Parts of a reward for
+length apply where responses end by themselves."""
+HEART = " Answers of any length are learned by heart: there the prompts are those of the training."
+SEARCH = (
+    " Rate: for each recipe the best of three, in a search with other seeds and, where prompts are held out, others of "
+    "these."
+)
 
 
 def write(rows: list[dict], path: Path) -> None:
@@ -499,8 +503,11 @@ def tasks_of(rows: list[dict]) -> list[str]:
 
 def table(rows: list[dict]) -> str:
     """All tasks in Markdown, one table each, and what the columns mean."""
-    steps = " or ".join(f"{each}" for each in sorted({WORK[task].settings["inner_steps"] for task in tasks_of(rows)}))
-    return "\n\n".join([*(task_table(rows, task) for task in tasks_of(rows)), NOTE.format(steps=steps)])
+    tasks = tasks_of(rows)
+    steps = " or ".join(f"{each}" for each in sorted({WORK[task].settings["inner_steps"] for task in tasks}))
+    searched = any(row["stage"] == "search" for row in rows)
+    note = NOTE.format(heart=HEART * ("lengths" in tasks), search=SEARCH * searched, steps=steps)
+    return "\n\n".join([*(task_table(rows, task) for task in tasks), fill(note, 118)])
 
 
 def task_table(rows: list[dict], task: str) -> str:

@@ -191,7 +191,9 @@ def test_a_small_league_can_be_played_here():
         (recipe, seed) for recipe in (league.UNTRAINED, "gpg", "grpo") for seed in (0, 1)
     ]
     assert {each["rate"] for each in rows} == {0.0, SORTING.rates[-1]}
-    assert "`gpg`" in league.table(rows)
+    text = league.table(rows)
+    assert "`gpg`" in text and "best of three" not in text and "by heart" not in text
+    assert "best of three" in league.table([*rows, row(stage="search")])
 
 
 def test_the_command_plays_writes_draws_and_cleans_up(tmp_path):
@@ -252,7 +254,7 @@ def test_the_table_is_sorted_by_sampled_accuracy_and_leaves_the_search_out():
         lines[5] == "| `grpo` | 50.0 ± 127.1 | 50.0 ± 127.1 | 0.01 | 3.0 | 16 | 500 | 0.25 |"
     )  # t of one degree: 12.7
     assert "| `grpo` | 30.0 ± 0.0 | 30.0 ± 0.0 | 0.01 | 3.0 | 16 | 500 | 200 (210) |" in lines
-    assert "λ" in lines[-1] or "λ" in "".join(lines[-9:])
+    assert lines[-1].endswith("end by themselves.") and "others 2 or 4." in " ".join(lines)
 
 
 def test_one_seed_has_no_interval_and_a_broken_run_is_named():
