@@ -13,26 +13,31 @@ import time
 from pathlib import Path
 from queue import Empty
 
-import nbval.kernel
-import pytest
-from jupyter_client.manager import KernelManager
+sys.modules.setdefault("rfc3987_syntax", None)  # jsonschema would parse a grammar for a second, for addresses we lack
 
-from minirl.course import MIME
-from minirl.course.kernel import die_with_parent
+import nbval.kernel  # noqa: E402
+import pytest  # noqa: E402
+import zmq  # noqa: E402
+from jupyter_client.manager import KernelManager  # noqa: E402
+
+from minirl.course import MIME  # noqa: E402
+from minirl.course.kernel import die_with_parent  # noqa: E402
 
 OPTIONS = (
-    "-q --tb=no --noconftest --color=no -p no:cacheprovider -p no:terminalreporter -p nbval.plugin "
-    f"-p {__name__} --nbval-lax -W ignore"
+    "-q --tb=no --noconftest --color=no -p no:cacheprovider -p no:terminalreporter "
+    f"-p {__name__} -p nbval.plugin --nbval-lax -W ignore"
 ).split()
 POLL = 0.2  # seconds between two looks at whether the kernel lives
 MOST_OUTPUT = 20_000_000  # characters of a cell's output that are listened to
+OURS = ("begin", "setup")  # cells in which nothing of the student's runs
+IMPORTING = 100  # seconds that they may take besides, on a busy machine
 IDLE = 5  # seconds that nbval waits for the end of a cell's output, and to interrupt
 
 
 def command(notebook: Path, record: Path, limit: float) -> list[str]:
     """The process that runs a notebook; `limit` is seconds for each cell."""
     where = ["-c", str(notebook.with_name("pytest.ini")), "--rootdir", str(notebook.parent)]
-    options = [f"--nbval-cell-timeout={limit}", "--nbval-kernel-startup-timeout=120", f"--minirl-record={record}"]
+    options = [f"--minirl-limit={limit}", "--nbval-kernel-startup-timeout=120", f"--minirl-record={record}"]
     return [sys.executable, "-m", "pytest", *OPTIONS, *where, *options, str(notebook)]
 
 
@@ -46,6 +51,7 @@ class OverSockets(KernelManager):
     def __init__(self, **options):
         run = os.environ["JUPYTER_RUNTIME_DIR"]
         super().__init__(transport="ipc", ip=f"{run}/k", connection_file=f"{run}/kernel.json", **options)
+        self.context.setsockopt(zmq.RCVHWM, 0)  # or what is said beyond a thousand messages is lost
 
 
 def bounded(kernel, stream: str, timeout: float | None = None):
@@ -63,6 +69,7 @@ def bounded(kernel, stream: str, timeout: float | None = None):
                 raise Died("the kernel died") from None
             continue
         kernel.heard = getattr(kernel, "heard", 0) + heard(message)
+        kernel.leaving = getattr(kernel, "leaving", False) or leaves(message)
         return message
 
 
@@ -70,7 +77,14 @@ def heard(message) -> int:
     return len(str(message["content"])) if message["msg_type"] in ("stream", "display_data", "execute_result") else 0
 
 
+def leaves(message) -> bool:
+    """Whether a cell asked the kernel to end, as exit() does: it will, a little later."""
+    payload = message["content"].get("payload", []) if message["msg_type"] == "execute_reply" else []
+    return any(each.get("source") == "ask_exit" and not each.get("keepkernel") for each in payload)
+
+
 def pytest_addoption(parser):
+    parser.addoption("--minirl-limit", type=float, help="Seconds for a cell of the student's.")
     parser.addoption("--minirl-record", help="File for a line of JSON for each cell.")
 
 
@@ -87,7 +101,10 @@ def write(item, **what) -> None:
 
 
 def pytest_runtest_call(item):
-    kernel = item.parent.kernel
+    kernel, option = item.parent.kernel, item.config.option
+    option.nbval_cell_timeout = item.config.getoption("minirl_limit")
+    if item.cell.metadata.minirl.kind in OURS:
+        option.nbval_cell_timeout += IMPORTING
     kernel.deadline, kernel.heard = time.monotonic() + item.config.option.nbval_cell_timeout, 0
     write(item, event="begins")
 
@@ -114,6 +131,8 @@ def troubled(item, call) -> str:
         process = getattr(getattr(item.parent.kernel.km, "provisioner", None), "process", None)
         code = process.poll() if process else None
         return {-9: "killed", -24: "timeout", 137: "killed", 152: "timeout"}.get(code, "died")
+    if getattr(item.parent.kernel, "leaving", False):
+        return "died"
     late = item.parent.timed_out or isinstance(error, Empty | RuntimeError)
     return "timeout" if late else ""
 

@@ -117,6 +117,7 @@ class Marking:
         self.open = written(course.assignment, taken)
         self.replaced: set[str] = set()
         self.dropped: set[int] = set()
+        self.judged: set[str] = set()
         self.doubted: list[Part] = []
 
     def marks(self) -> list[Mark]:
@@ -126,7 +127,7 @@ class Marking:
                 break
             self.once(budget.left)
         for part in self.open:
-            if part not in self.doubted:
+            if part.check_id not in self.judged:
                 self.done[part.check_id] = in_trouble(part, "timeout")
         return [self.done[part.check_id] for part in self.parts]
 
@@ -143,6 +144,7 @@ class Marking:
         for part in ended:
             self.done[part.check_id] = judged(part, ran, nonce, self.course.reference)
             self.open.remove(part)
+            self.judged.add(part.check_id)
         if ran.trouble:
             self.settle(ran)
         self.review(ended)
@@ -169,7 +171,7 @@ class Marking:
             return
         self.replaced.add(found[0].answer_id)
         self.doubted = found[1:]
-        self.open += self.doubted
+        self.open += [part for part in ended if part != found[0] and self.done[part.check_id].status != "passed"]
 
 
 def fingerprint(course: Course, submission: Submission) -> str:

@@ -1,6 +1,6 @@
 """What was handed in, and by whom: files, folders, nbgrader's layout and zips. Nothing is unpacked to disk or run.
 
-A student is named by a folder, or by a file that lies alone. What cannot be taken says why and keeps its student's name.
+A student is named by a folder, or by a file that lies alone. What cannot be taken says why.
 """
 
 import io

@@ -107,10 +107,22 @@ def main() -> None:
     os.environ.pop("JPY_PARENT_PID", None)  # counted in other namespaces
     os.chdir(settings["home"])
     sys.path[:] = [each for each in sys.path if each not in ("", os.getcwd())]
+    sys.argv[:] = ["ipykernel", "-f", *arguments]
+    app().launch_instance()
+
+
+def app():
+    import zmq
     from ipykernel.kernelapp import IPKernelApp
 
-    sys.argv[:] = ["ipykernel", "-f", *arguments]
-    IPKernelApp.launch_instance()
+    class Kernel(IPKernelApp):
+        """A kernel that loses no output, however much there is at once."""
+
+        def init_iopub(self, context):
+            context.setsockopt(zmq.SNDHWM, 0)
+            super().init_iopub(context)
+
+    return Kernel
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a question gets, from what happened to its three cells; points only where a check ran, passed and is believed."""
+"""What a question gets, from what happened to its three cells: points where a check ran, passed and is believed."""
 
 import re
 from dataclasses import asdict, dataclass, field
@@ -17,7 +17,7 @@ MEMORY = re.compile(r"MemoryError|not enough memory|Unable to allocate|can't all
 SAID = {
     "timeout": "it did not end in the time that a cell has, so it was stopped. Is there a loop without an end?",
     "kernel_died": "it ended the whole Python process, for example by exit() or a crash in compiled code.",
-    "out_of_memory": "it asked for more memory than a notebook has.",
+    "out_of_memory": "it asked for more memory than a notebook has, or was ended by the system as if it did.",
     "needs_review": "somebody will look at this by hand.",
 }
 Reference = dict[str, list[list[dict]]]  # by check: for each call in it, what the instructor's answer does

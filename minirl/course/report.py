@@ -16,8 +16,8 @@ NBGRADER = (
 )  # fmt: skip
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet would run
 THREATS = (
-    "Grading stops accidents and casual cheating: your code runs with the checks in one process, so it is no protection "
-    "against somebody who attacks it in earnest."
+    "Grading stops accidents and casual cheating: your code runs with the checks in one process, so it does not "
+    "protect against somebody who attacks it in earnest."
 )
 ISOLATION = {
     "full": "no network, no other processes, no files but its own, and limits on time and memory",
@@ -150,7 +150,7 @@ def page(result: dict) -> str:
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{heading}</title><style>{STYLE}</style>"
         f"<h1>{heading}</h1><p><strong>{result['points']:g} of {result['of']:g} points</strong>, "
         f"{escaped(WORDS.get(result['status'], result['status']))}.</p>{table}{notes and f'<ul>{notes}</ul>'}"
-        f"<p><small>{THREATS} Your code ran with {escaped(ISOLATION.get(result['isolation'], ''))}.</small></p></html>\n"
+        f"<p><small>{THREATS} Isolation: {escaped(ISOLATION.get(result['isolation'], ''))}.</small></p></html>\n"
     )
 
 

@@ -8,6 +8,7 @@ import base64
 import builtins
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from inspect import unwrap
 
 import torch
@@ -15,11 +16,13 @@ from torch import Tensor
 
 from minirl.course import MIME
 from minirl.course import check as checks
-from minirl.course import observe as seeing
 from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, observe
 
 LONGEST = 200_000  # numbers in one result
+LENIENT = 100  # times a check's tolerance: here it is asked whether a check was honest, not whether it was met
+VARYING = ("input",)  # the kernel's own, made anew for each cell
 _begun: dict = {}
+called: list[str] = []  # forbidden functions, in whatever thread they were called
 
 
 def begin(nonce: str, question: str) -> None:
@@ -37,7 +40,8 @@ def identities() -> dict[str, tuple]:
     found: dict[str, tuple] = {f"sys.{name}": (id(getattr(sys, name)),) for name in tracers}
     for place, thing in places.items():
         for name, value in list(vars(thing).items()):
-            if callable(value) and name != "input" and (place.startswith("minirl") or not name.startswith("_")):
+            ours = place.startswith("minirl")
+            if callable(value) and (ours or not (name.startswith("_") or name in VARYING or isinstance(value, type))):
                 found[f"{place}.{name}"] = (id(value), id(getattr(value, "__code__", None)))
     for name, module in places.items():
         for question in getattr(module, "QUESTIONS", {}).values():
@@ -59,12 +63,12 @@ def witness(nonce: str, name: str, answer, cases=None) -> None:
         report["seen"] = seen = []
         with sealed(question.forbidden):
             for inputs in question.cases() if cases is None else cases:
+                called.clear()
                 try:
-                    seen.append(written(observe(answer, inputs, question.gradients, (), question.call)))
-                except WroteNothingYet:
-                    seen.append({"error": "NotImplementedError"})
-                except CalledTheAnswer as cheat:
-                    seen.append({"called": cheat.name})
+                    found = written(observe(answer, inputs, question.gradients, (), question.call))
+                except (WroteNothingYet, CalledTheAnswer) as error:
+                    found = {"error": type(error).__name__}
+                seen.append({"called": called[0]} if called else found)
     from IPython.display import display
 
     display({MIME: report, "text/plain": ""}, raw=True)
@@ -85,9 +89,9 @@ def sealed(forbidden):
 
 
 def refusing(name: str):
-    space = {"CalledTheAnswer": CalledTheAnswer}
-    text = f"def refuse(*inputs, **options):\n    from {seeing.__name__} import CalledTheAnswer\n"
-    exec(f"{text}    raise CalledTheAnswer({name!r})", space)
+    space: dict = {}
+    text = f"def refuse(*inputs, **options):\n    from {__name__} import CalledTheAnswer, called\n"
+    exec(f"{text}    called.append({name!r})\n    raise CalledTheAnswer({name!r})", space)
     return space["refuse"]
 
 
@@ -135,6 +139,7 @@ def read(record: dict) -> Seen:
 
 def agrees(question, reference: list[dict], found: list[dict]) -> bool:
     """Whether an answer did on each input what the instructor's did."""
+    question = replace(question, tolerance=LENIENT * question.tolerance)
     pairs = list(zip(reference, found, strict=False))
     same = len(reference) == len(found) and all("parts" in each for each in found)
     return same and all(checks.alike(read(ours), read(theirs), question) for ours, theirs in pairs)
