@@ -321,7 +321,7 @@ def grade(
     that differ outside the kernel give needs_review, and no points. It does not hold somebody who attacks the kernel
     that his code runs in; where much is at stake, run it in a container. Which isolation was used is said at the end.
     """
-    from minirl.course import grade as course
+    from minirl.course import batch as course
 
     try:
         if isolation not in (None, "full", "limits", "none"):

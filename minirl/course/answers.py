@@ -40,10 +40,8 @@ def cells(data: bytes) -> list[Cell]:
 
 def parsed(data: bytes) -> dict:
     try:
-        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig", "replace")
         notebook = json.loads(text)
-    except UnicodeDecodeError:
-        raise Unusable("it is not text in UTF-8") from None
     except (ValueError, RecursionError) as error:
         kind = "it is empty" if not data.strip() else "it is cut off, or was edited by hand"
         kind = "it has unsolved merge conflicts" if re.search(r"^<<<<<<< ", text, re.M) else kind
@@ -100,7 +98,10 @@ def outside_functions(node: ast.AST) -> Iterable[ast.AST]:
     """What runs when the cell runs: all but the bodies of functions."""
     for child in ast.iter_child_nodes(node):
         yield child
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            for first in [child.args, *getattr(child, "decorator_list", [])]:
+                yield from [first, *outside_functions(first)]
+        else:
             yield from outside_functions(child)
 
 
@@ -141,7 +142,8 @@ def find(known: str, label: str, names: tuple[str, ...], stub: str, student: lis
     places = tuple(place for place, _ in marked)
     if not written and defining:  # it was written into a cell of its own
         place, cell = defining[-1]
-        return Found(cell.source, (*places, place), f"the answer to {label} was found in another cell")
+        note = f"the answer to {label} was found in another cell" if marked else ""
+        return Found(cell.source, (*places, place), note)
     if not written:
         return Found(marked[-1][1].source if marked else None, places)
     place, cell = written[-1]

@@ -1,19 +1,13 @@
-"""From submissions to results: kernel by kernel for one student, and side by side for all."""
+"""One student's work, from the file handed in to a result: kernel by kernel, whatever is in it."""
 
-import hashlib
-import json
-import os
 import secrets
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import minirl
 from minirl.course import run as running
 from minirl.course.answers import Found, cells, is_stub, shortly
-from minirl.course.intake import Entry, Submission, Unusable, submissions
+from minirl.course.intake import Entry, Submission, Unusable
 from minirl.course.kernel import isolation
 from minirl.course.marks import Mark, Reference, Result, in_trouble, judged, not_started, reference_of
 from minirl.course.rebuild import Part, Template, Work, rebuilt, template, work
@@ -57,7 +51,6 @@ def graded(course: Course, submission: Submission) -> Result:
     result = Result(submission.student, assignment.name, "missing", 0, assignment.points)
     result.isolation = course.limits.isolation
     try:
-        result.fingerprint = fingerprint(course, submission)
         taken = chosen(assignment, submission, result)
     except Exception as error:
         result.status, result.notes = "unreadable", [shortly(error, 300)]
@@ -172,83 +165,6 @@ class Marking:
         self.replaced.add(found[0].answer_id)
         self.doubted = found[1:]
         self.open += [part for part in ended if part != found[0] and self.done[part.check_id].status != "passed"]
-
-
-def fingerprint(course: Course, submission: Submission) -> str:
-    """Of all that a result depends on."""
-    digest = hashlib.sha256(course.fingerprint.encode())
-    for entry in submission.notebooks:
-        digest.update(b"\0" + entry.name.encode("utf-8", "replace") + b"\0" + content(entry))
-    digest.update(submission.refused.encode("utf-8", "replace"))
-    return digest.hexdigest()
-
-
-def content(entry: Entry) -> bytes:
-    try:
-        return entry.read()
-    except Exception as error:
-        return str(error).encode("utf-8", "replace")
-
-
-def key(student: str) -> str:
-    """A file's name for a student, the same on every system; changed ones cannot collide."""
-    safe = "".join(letter if letter.isalnum() or letter in "-_@+ ." else "_" for letter in student).strip(". ")[:80]
-    plain = safe == student and safe.isascii() and safe == safe.lower()
-    return safe if plain else f"{safe}-{hashlib.sha256(student.encode('utf-8', 'replace')).hexdigest()[:8]}"
-
-
-def finished(path: Path, wanted: str) -> bool:
-    """Whether a result is there, whole, and of the same submission and assignment."""
-    try:
-        return json.loads(path.read_text("utf-8"))["fingerprint"] == wanted
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def save(result: Result, path: Path) -> None:
-    """All of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f".{path.name}.{threading.get_ident()}")
-    half.write_text(json.dumps(result.as_dict(), indent=1, ensure_ascii=True) + "\n", "utf-8")
-    os.replace(half, path)
-
-
-class Job:
-    """A batch: what is to be graded, and what is done already."""
-
-    def __init__(self, name: str, path: Path, out: Path, root: Path, limits: Limits, resume: bool = False):
-        if (out / "results").exists() and not resume:
-            raise ValueError(f"{out} has results already; give another --out, or --resume to go on")
-        self.name, self.out, self.all = name, out, submissions(path, name)
-        if not self.all:
-            raise ValueError(f"nothing was handed in at {path}: expected notebooks, folders of them, or zips")
-        self.course = opened(name, root, limits, [path, out])
-        self.todo = [each for each in self.all if not finished(self.place(each), fingerprint(self.course, each))]
-
-    def place(self, submission: Submission) -> Path:
-        return self.out / "results" / f"{key(submission.student)}.json"
-
-    def results(self, workers: int) -> Iterator[Result]:
-        """Results as they are ready, each already on disk."""
-        self.stopping = threading.Event()
-        with ThreadPoolExecutor(workers) as pool:
-            waiting = [pool.submit(self.one, submission) for submission in self.todo]
-            try:
-                for future in as_completed(waiting):
-                    yield future.result()
-            except BaseException:
-                self.stopping.set()
-                running.end_all()
-                pool.shutdown(cancel_futures=True)
-                raise
-
-    def one(self, submission: Submission) -> Result | None:
-        if self.stopping.is_set():
-            return None
-        result = graded(self.course, submission)
-        if not self.stopping.is_set():  # else it was ended, not graded
-            save(result, self.place(submission))
-        return result
 
 
 def checked(file: Path, root: Path, seconds: float) -> Result:

@@ -71,7 +71,7 @@ def put(path: Path, text: str) -> None:
     """A whole file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}.half")
-    half.write_text(text, "utf-8", newline="")
+    half.write_text(text, "utf-8", errors="backslashreplace", newline="")
     os.replace(half, path)
 
 

@@ -380,7 +380,7 @@ answers(
     "too-much-memory-in-python",
     "out_of_memory",
     FULL - 2,
-    q1a="    return [bytearray(10**9) for _ in range(100)]",
+    q1a="    return 'x' * 10**12",
     questions={"q1a": "out_of_memory"},
 )
 answers(
