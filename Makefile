@@ -1,5 +1,5 @@
 # `make` alone lists the commands. Each of them first sees to .venv; nothing is installed outside this folder.
-.PHONY: help demo lab test bench notebooks picture covered clean
+.PHONY: help demo lab test bench league notebooks picture covered clean
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
@@ -23,6 +23,9 @@ test: .venv/ready ## run every test: style, units, mutants, command line, browse
 
 bench: .venv/ready ## measure speed and learning, in ratios where machines differ
 	@$(RUN) tests/benchmarks/run.py
+
+league: .venv/ready ## play every recipe on the same work with the same budget, print a table, draw a picture
+	@$(RUN) -m minirl.league
 
 notebooks: .venv/ready ## re-execute every notebook in full and keep its outputs
 	$(RUN) tests/execute_notebooks.py notebooks/*.ipynb

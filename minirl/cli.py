@@ -211,6 +211,35 @@ def assign(
             raise Refused(f"{name}: {error}") from error
 
 
+@app.command()
+def leaderboard(
+    folder: Annotated[Path, Argument(help="A folder of hand-ins, one folder each.", show_default=False)],
+    data: Annotated[
+        Path | None,
+        Option(help="GSM8K's folder: are these its problems?", show_default="not checked"),
+    ] = None,
+    out: Annotated[Path | None, Option(help="A JSON file for all results.", show_default="none")] = None,
+) -> None:
+    """Check the hand-ins of assignment 5, and rank them by what their samples say.
+
+    A hand-in is a run's folder with two evaluations in it, before and after: **minirl eval --model MODEL --out
+    RUN/before** and **minirl eval --run RUN --out RUN/after**. Every response is graded again from its text and every
+    figure computed again, so a figure that was edited is found. What is not consistent is listed below the ranks, with
+    the reason. It takes no GPU.
+    """
+    from minirl.course import handin
+
+    try:
+        known = handin.test_set(data)
+        results = handin.assess_all(folder, known)
+    except MENDABLE as error:
+        raise Refused(str(error)) from error
+    print(handin.leaderboard(results))
+    if out:
+        handin.write_results(out, results)
+        print(f"\n{out} holds what each check said")
+
+
 @app.command("eval")
 def evaluate(
     context,

@@ -62,5 +62,11 @@ class Config:
             least = 0 if name in MAY_BE_0 else 1e-12
             if not isinstance(value, str | None) and not value >= least:
                 raise ValueError(f"{name} must be {'positive' if least else 'at least 0'}; got {value}")
+        if self.dual_clip is not None and self.dual_clip <= 1:
+            raise ValueError(
+                f"dual_clip bounds what a token costs that became likelier, so it must be above 1; got {self.dual_clip}"
+            )
+        if self.keep != "all" and self.group_size < 2:
+            raise ValueError(f"keep={self.keep!r} compares the responses to a prompt; expected group_size ≥ 2, got 1")
         if self.keep_share > 1:
             raise ValueError(f"keep_share is a share of the groups and must be at most 1; got {self.keep_share}")

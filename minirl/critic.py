@@ -12,6 +12,7 @@ from math import isnan
 import torch
 from jaxtyping import Float, Real
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from minirl.metrics import stop_if_not_finite
 from minirl.rollout import Mask, PerResponse, PerToken, Prompts, Responses, Rollout
@@ -123,6 +124,8 @@ class Critic(nn.Module):
         nn.init.zeros_(self.head.bias)
         self.register_buffer("rollouts", torch.zeros((), dtype=torch.long))
         self.optimizer = torch.optim.Adam(self.parameters(), lr=learning_rate, fused=True)
+        for weight in self.parameters():  # one that no value needs has moments all the same, and a checkpoint all
+            weight.grad = torch.zeros_like(weight) if weight.requires_grad else None
 
     def forward(self, prompts: Prompts, responses: Responses, mask: Mask) -> PerToken:
         """The value before each token, 0 outside the mask; differentiable."""
@@ -149,14 +152,19 @@ class Critic(nn.Module):
             loss = self._learn(rollout, returns, values, weights, f"{where}, the critic's step {step}")
         self.rollouts += 1
         metrics = {"value_loss": loss} | ({} if isnan(explained) else {"explained_variance": explained})
-        return (advantages if self.rollouts > self.warmup else torch.zeros_like(advantages)), metrics
+        return (torch.zeros_like(advantages) if self.alone else advantages), metrics
+
+    @property
+    def alone(self) -> bool:
+        """Whether the policy did not learn from the last rollout that was judged."""
+        return self.rollouts.item() <= self.warmup
 
     def _parts(self, rollout: Rollout):
         for rows in torch.arange(len(rollout.rewards)).split(self.rows_per_pass or len(rollout.rewards)):
             yield rows, rollout.rows(rows)
 
     def _learn(self, rollout: Rollout, returns: PerToken, old: PerToken, weights: PerToken, where: str) -> float:
-        self.optimizer.zero_grad()
+        self.optimizer.zero_grad(set_to_none=False)
         total = 0.0
         for rows, part in self._parts(rollout):
             values = self(part.prompts, part.responses, part.mask)
@@ -187,7 +195,7 @@ class PrefixReader(nn.Module):
         asked = self.asked[torch.arange(prompts.shape[1]), prompts].sum(1)[:, None, None]
         length = responses.shape[-1]
         written = self.written[torch.arange(length), responses]
-        before = written.cumsum(2) - written  # what stands at t has no say in V before t
+        before = pad(written, (0, 0, 1, -1)).cumsum(2)  # what stands at t has no say in V before t
         return (asked + before + self.step[:length]).tanh()
 
 

@@ -46,7 +46,7 @@ def clipped(
     """
     ratio, deltas = probability_ratio(log_probs, old_log_probs), spread(deltas)
     losses = -(ratio * deltas).minimum(ratio.clamp(1 - clip_low, 1 + clip_high) * deltas)
-    return losses if dual_clip is None else losses.minimum(dual_clip * deltas.abs()).where(deltas < 0, losses)
+    return losses if dual_clip is None else losses.minimum(dual_clip * deltas.abs())  # where δ > 0, losses are below 0
 
 
 LOSSES = {"naive": naive, "unclipped": unclipped, "clipped": clipped}

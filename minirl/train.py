@@ -3,6 +3,7 @@ updates reuse its responses, and the reference moves rarely, if at all."""
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from time import perf_counter
 
 import torch
@@ -66,6 +67,7 @@ def learn(policy, rollout: Rollout, config: Config, state: State) -> dict[str, f
         deltas, metrics = DELTAS[config.delta](rollout.rewards - price.sum(-1)), {}
     else:
         deltas, metrics = state.critic.judge(rollout, price, weights, f"epoch {state.epoch}")
+        config = replace(config, loss="naive", beta=0.0, positive_weight=0.0) if state.critic.alone else config
     rollout, done = with_imitation(rollout, weights, config), max(state.epoch - 1, 0) * config.inner_steps
     for step in range(1, config.inner_steps + 1):
         warmth = min(1, (done + step) / max(config.warmup_steps, 1))

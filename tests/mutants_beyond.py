@@ -225,6 +225,88 @@ BEYOND_BY_MODULE_AND_TEST = {
         "test_critic.py::test_alpha_must_be_positive": [
             ("alpha may be 0", "if not alpha > 0", "if not alpha >= 0"),
         ],
+        "test_critic_in_loop.py::test_it_judges_by_gae_in_plain_python": [
+            ("the price of the KL is paid to the policy", "rollout.mask) - price", "rollout.mask) + price"),
+            ("no λ is length-adaptive", "self.lam if self.alpha is None else", "self.lam if True else"),
+            ("returns have the policy's λ", "self.gamma, self.value_lam)", "self.gamma, lam)"),
+            ("returns are not discounted", "self.gamma, self.value_lam)", "1.0, self.value_lam)"),
+            ("advantages are not discounted", "self.gamma, lam)", "1.0, lam)"),
+            (
+                "what is explained is measured on the advantages",
+                "(values, returns, rollout.mask)",
+                "(values, advantages, rollout.mask)",
+            ),
+        ],
+        "test_critic_in_loop.py::test_its_first_step_goes_down_the_slope_of_the_value_loss": [
+            ("the value loss is a mean", "* weights[rows]).sum()", "* weights[rows]).mean()"),
+        ],
+        "test_critic_in_loop.py::test_passes_and_micro_batches_do_not_change_a_run": [
+            ("passes take the first weights", "* weights[rows])", "* weights[: len(rows)])"),
+            ("passes take the first returns", "values, returns[rows]", "values, returns[: len(rows)]"),
+            ("only the last pass is reported", "total += loss.item()", "total = loss.item()"),
+        ],
+        "test_critic_in_loop.py::test_a_clip_holds_the_values_near_the_old_ones": [
+            ("the value clip is not handed on", "old[rows], self.clip)", "old[rows], None)"),
+        ],
+        "test_critic_in_loop.py::test_its_steps_lower_the_value_loss": [
+            ("the critic takes one step", "range(1, self.steps + 1)", "range(1, 2)"),
+        ],
+        "test_critic_in_loop.py::test_no_response_has_a_say_in_its_own_baseline": [
+            (
+                "advantages are of the values after the steps",
+                "        self.rollouts += 1\n",
+                "        advantages, _ = gae(rewards, self.values(rollout), rollout.mask, self.gamma, lam)\n"
+                "        self.rollouts += 1\n",
+            ),
+        ],
+        "test_critic_in_loop.py::test_while_it_warms_up_the_policy_stands_still_to_the_bit": [
+            (
+                "the warm-up is a rollout short",
+                "self.rollouts.item() <= self.warmup",
+                "self.rollouts.item() < self.warmup",
+            ),
+            ("the warm-up never ends", "        self.rollouts += 1\n", ""),
+            (
+                "in the warm-up advantages count",
+                "torch.zeros_like(advantages) if self.alone else advantages",
+                "advantages",
+            ),
+        ],
+        "test_critic_in_loop.py::test_the_body_is_copied_and_the_policy_is_no_part_of_the_critic": [
+            ("the critic learns on the body itself", "self.body = copy.deepcopy(body)", "self.body = body"),
+        ],
+        "test_critic_in_loop.py::test_before_it_has_learned_it_knows_nothing": [
+            ("the head starts anywhere", "        nn.init.zeros_(self.head.weight)\n", ""),
+        ],
+        "test_critic_in_loop.py::test_outside_the_mask_values_are_zero": [
+            (
+                "padding has a value",
+                "features(prompts, responses, mask)).squeeze(-1).masked_fill(~mask, 0)",
+                "features(prompts, responses, mask)).squeeze(-1)",
+            ),
+        ],
+        "test_critic_in_loop.py::test_a_value_knows_the_prompt_and_what_was_written_before_and_nothing_else": [
+            ("a token has a say in its own value", "pad(written, (0, 0, 1, -1)).cumsum(2)", "written.cumsum(2)"),
+            ("float dust tells of the token", "pad(written, (0, 0, 1, -1)).cumsum(2)", "written.cumsum(2) - written"),
+            ("only the last token is read", "pad(written, (0, 0, 1, -1)).cumsum(2)", "pad(written, (0, 0, 1, -1))"),
+            ("the prompt is not read", "return (asked + before +", "return (0 * asked + before +"),
+        ],
+        "test_critic_in_loop.py::test_a_value_depends_on_the_place": [
+            ("every place is the same", " + self.step[:length])", ")"),
+        ],
+        "test_critic_in_loop.py::test_equal_outcomes_leave_no_dust_and_no_explained_variance": [
+            ("what is not defined is reported", "{} if isnan(explained) else", "{} if False else"),
+        ],
+        "test_checkpoint.py::test_a_run_with_a_critic_goes_on_to_the_bit": [
+            ("the value's gradients pile up", "        self.optimizer.zero_grad(set_to_none=False)\n", ""),
+        ],
+        "llm/test_language_policy.py::test_a_critic_learns_beside_a_language_policy_and_both_resume_to_the_bit": [
+            (
+                "what no value needs has no moments",
+                "weight.grad = torch.zeros_like(weight) if weight.requires_grad else None",
+                "weight.grad = None",
+            ),
+        ],
         "test_critic.py::test_explained_variance_equals_its_formula_in_plain_python": [
             ("the variance of the wrong one", "/ returns.var())", "/ values.var())"),
             ("what is not explained", "return 1 - ((returns", "return ((returns"),
@@ -306,6 +388,33 @@ BEYOND_BY_MODULE_AND_TEST = {
         "test_shaping.py::test_a_negative_price_is_refused": [
             ("a negative price passes", "if not beta >= 0", "if not beta >= -1"),
         ],
+        "test_shaping.py::test_shaped_adds_its_parts_to_the_tasks_own_reward": [
+            (
+                "long ones are paid in the loop",
+                'rewards + self.weights["overlong"]',
+                'rewards - self.weights["overlong"]',
+            ),
+            ("the length reward has no weight", 'rewards + self.weights["length"] * kimi', "rewards + kimi"),
+            (
+                "brevity pays what was rewarded",
+                "kimi_length_reward(lengths, correct)",
+                "kimi_length_reward(lengths, 0 * correct)",
+            ),
+        ],
+        "test_shaping.py::test_the_buffer_is_a_fifth_of_what_is_allowed_and_at_least_a_token": [
+            ("the buffer is a quarter", "max_length // 5", "max_length // 4"),
+            ("there may be no buffer", "max(max_length // 5, 1)", "(max_length // 5)"),
+        ],
+        "test_shaping.py::test_the_length_reward_may_come_late": [
+            (
+                "the length reward comes an epoch late",
+                "self.epoch >= self.length_from",
+                "self.epoch > self.length_from",
+            ),
+        ],
+        "test_shaping.py::test_an_unknown_part_is_refused": [
+            ("unknown parts pass", "if unknown := weights.keys() - set(PARTS):", "if unknown := set():"),
+        ],
         "test_shaping.py::test_combined_is_a_sum_by_name_in_any_order": [
             (
                 "parts are taken in their order",
@@ -364,6 +473,311 @@ BEYOND_BY_MODULE_AND_TEST = {
         "test_evaluate.py::test_calibration_refuses_what_cannot_be": [
             ("any confidence passes", "if not ((values >= 0) & (values <= 1)).all()", "if False"),
             ("no answers pass", " or not confidence.numel()", ""),
+        ],
+    },
+    "recipes": {
+        "test_recipes.py::test_loss_and_gradient_equal_the_papers_formula_in_plain_python[reinforce-None]": [
+            (
+                "REINFORCE averages over tokens",
+                '{"aggregation": "constant", "constant": 1.0}',
+                '{"aggregation": "sequence"}',
+            ),
+        ],
+        "test_recipes.py::test_loss_and_gradient_equal_the_papers_formula_in_plain_python[rloo-None]": [
+            ("RLOO's KL is in the loss", '"beta": 0.03, "kl": "k1", "kl_in": "reward"', '"beta": 0.03, "kl": "k1"'),
+            ("RLOO is in its own baseline", '"delta": "leave_one_out"', '"delta": "centered"'),
+        ],
+        "test_recipes.py::test_loss_and_gradient_equal_the_papers_formula_in_plain_python[grpo-None]": [
+            ("GRPO has another β", '"beta": 0.04', '"beta": 0.05'),
+            ("GRPO has k2", '"kl": "k3"', '"kl": "k2"'),
+        ],
+        "test_recipes.py::test_loss_and_gradient_equal_the_papers_formula_in_plain_python[dr-grpo-None]": [
+            ("Dr. GRPO divides by the length", '"delta": "centered", "aggregation": "constant"', '"delta": "centered"'),
+        ],
+        "test_recipes.py::test_loss_and_gradient_equal_the_papers_formula_in_plain_python[dapo-None]": [
+            ("no clip is higher", '"clip_low": 0.2, "clip_high": 0.28}', '"clip_low": 0.2, "clip_high": 0.2}'),
+            ("tied groups stay", '{"keep": "signal", "resample": 3}', '{"resample": 3}'),
+            ("tied groups are not drawn anew", '"keep": "signal", "resample": 3}', '"keep": "signal"}'),
+            (
+                "DAPO averages over responses",
+                '"aggregation": "token", **CLIP_HIGHER, **DYNAMIC',
+                "**CLIP_HIGHER, **DYNAMIC",
+            ),
+        ],
+        "test_recipes.py::test_loss_and_gradient_equal_the_papers_formula_in_plain_python[gpg-None]": [
+            ("GPG makes up for nothing", '"delta": "rescaled"', '"delta": "centered"'),
+        ],
+        "test_recipes.py::test_loss_and_gradient_equal_the_papers_formula_in_plain_python[ppo-None]": [
+            ("PPO's λ is 1", '"lam": 0.95, "value_lam": 0.95', '"lam": 1.0, "value_lam": 0.95'),
+            ("PPO pays no price", '"beta": 0.02', '"beta": 0.0'),
+        ],
+        "test_recipes.py::test_loss_and_gradient_equal_the_papers_formula_in_plain_python[vapo-None]": [
+            ("VAPO imitates less", '"positive_weight": 0.1', '"positive_weight": 0.01'),
+            ("VAPO's λ is fixed", '"alpha": 0.05, ', ""),
+        ],
+        "test_recipes.py::test_loss_and_gradient_equal_the_papers_formula_in_plain_python[starpo-s-None]": [
+            ("StarPO-S keeps half", '"keep_share": 0.25', '"keep_share": 0.5'),
+            (
+                "StarPO-S averages over tokens",
+                '{"delta": "raw", "aggregation": "sequence"',
+                '{"delta": "raw", "aggregation": "token"',
+            ),
+        ],
+        "test_recipes.py::test_loss_and_gradient_equal_the_papers_formula_in_plain_python[kimi-k1.5-None]": [
+            ("Kimi's τ is 1", '"tau": 0.1}', '"tau": 1.0}'),
+            ("Kimi pays for length", 'reward={"length": 0.2}', 'reward={"length": -0.2}'),
+        ],
+        "test_recipes.py::test_loss_and_gradient_equal_the_papers_formula_in_plain_python[gspo-None]": [
+            ("GSPO's ratio is a token's", '                "ratio": "sequence",\n', ""),
+            ("GSPO's clips are swapped", '"clip_low": 3e-4,', '"clip_low": 5e-4,'),
+        ],
+        "test_recipes.py::test_loss_and_gradient_equal_the_papers_formula_in_plain_python[cispo-None]": [
+            ("CISPO's weight is bounded from below", '"clip_low": 1.0,', '"clip_low": 0.2,'),
+            ("CISPO clips as PPO does", '"loss": "clipped_weight"', '"loss": "clipped"'),
+        ],
+        "test_recipes.py::test_a_critic_learns_the_papers_returns": [
+            ("PPO's returns are outcomes", '"lam": 0.95, "value_lam": 0.95', '"lam": 0.95, "value_lam": 1.0'),
+        ],
+        "test_recipes.py::test_vapo_and_no_other_lets_its_critic_learn_alone_at_first": [
+            ("VAPO has no value pre-training", ', "warmup": 10}', "}"),
+        ],
+        "test_recipes.py::test_responses_are_fresh_where_nothing_corrects_for_old_ones": [
+            ("plain policy gradients reuse responses", '{"loss": "naive", "inner_steps": 1}', '{"loss": "naive"}'),
+        ],
+        "test_recipes.py::test_a_setting_of_yours_wins_and_nothing_else_changes": [
+            ("the recipe wins", "{**self.settings, **others}", "{**others, **self.settings}"),
+        ],
+        "test_recipes.py::test_a_critic_only_where_the_method_has_one_and_with_the_methods_numbers": [
+            ("the recipe's critic wins", "{**self.critic, **others}", "{**others, **self.critic}"),
+        ],
+        "test_recipes.py::test_recipes_are_frozen": [
+            ("settings can be changed", "MappingProxyType(dict(getattr(self, name)))", "dict(getattr(self, name))"),
+        ],
+        "test_recipes.py::test_a_recipe_that_no_loop_could_run_is_refused_when_made": [
+            ("a recipe is checked when it runs", "        self.config()\n", ""),
+        ],
+        "test_recipes.py::test_an_unknown_recipe_is_refused_with_the_known_ones": [
+            ("what is known is not said", "expected one of {', '.join(RECIPES)}", "expected another"),
+        ],
+    },
+    "variants": {
+        "test_variants.py::test_batch_normalized_has_one_scale_for_all_prompts": [
+            ("the spread is that of the rewards", "differences / (differences.std()", "differences / (rewards.std()"),
+            ("the spread is each prompt's", "(differences.std() + eps)", "(differences.std(-1, keepdim=True) + eps)"),
+        ],
+        "test_variants.py::test_where_all_are_tied_deltas_are_exactly_zero": [
+            ("batch_normalized lacks ε", "(differences.std() + eps)", "differences.std()"),
+        ],
+        "test_variants.py::test_rescaled_is_what_is_left_when_tied_groups_are_not_counted": [
+            ("nothing is made up for", "max(len(with_signal(rewards)), 1)", "len(rewards)"),
+            ("responses are counted for groups", "* len(rewards) /", "* rewards.numel() /"),
+        ],
+        "test_variants.py::test_every_token_has_the_mean_ratio_of_its_response": [
+            ("the ratio is the product", " / mask.sum(-1, keepdim=True).clamp(min=1)", ""),
+            ("the root is the tensor's length", "mask.sum(-1, keepdim=True).clamp(min=1)", "mask.shape[-1]"),
+            (
+                "the old policy is in the graph",
+                "(log_probs - old_log_probs.detach()).masked_fill",
+                "(log_probs - old_log_probs).masked_fill",
+            ),
+        ],
+        "test_variants.py::test_what_stands_outside_the_mask_is_not_in_the_mean_ratio": [
+            (
+                "padding is in the mean ratio",
+                "(log_probs - old_log_probs.detach()).masked_fill(~mask, 0)",
+                "(log_probs - old_log_probs.detach())",
+            ),
+        ],
+        "test_variants.py::test_clipped_weight_is_a_policy_gradient_with_a_bounded_weight": [
+            ("the weight is in the graph", "old_log_probs).detach().clamp(", "old_log_probs).clamp("),
+            ("small weights are not bounded", "clamp(1 - clip_low, 1 + clip_high)", "clamp(max=1 + clip_high)"),
+            ("large weights are not bounded", "clamp(1 - clip_low, 1 + clip_high)", "clamp(min=1 - clip_low)"),
+        ],
+        "test_variants.py::test_squared_is_the_square_of_a_whole_response_at_each_of_its_tokens": [
+            (
+                "the drift is a mean",
+                ".sum(-1, keepdim=True)\n    return (spread",
+                ".mean(-1, keepdim=True)\n    return (spread",
+            ),
+            ("drifting is paid", "(spread(deltas) - tau * drift)", "(spread(deltas) + tau * drift)"),
+            ("nothing is squared", "* drift).square()", "* drift).abs()"),
+        ],
+    },
+    "objective": {
+        "test_variants.py::test_what_is_imitated_is_a_mean_over_right_tokens_whatever_adds_up_the_rest": [
+            ("what is imitated is weighed twice", "positive / weights.where(weights > 0, 1)", "positive"),
+            ("wrong responses are imitated", "(rollout.rewards > 0)", "(rollout.rewards < 0)"),
+            (
+                "right responses are unlearned",
+                "losses - rollout.imitation * log_probs",
+                "losses + rollout.imitation * log_probs",
+            ),
+            ("imitation has no weight", "imitation=config.positive_weight * relative", "imitation=relative"),
+        ],
+        "test_variants.py::test_without_right_responses_there_is_nothing_to_imitate": [
+            ("a reward of 0 is right", "(rollout.rewards > 0)", "(rollout.rewards >= 0)"),
+        ],
+        "test_variants.py::test_a_response_that_is_imitated_is_not_silent": [
+            (
+                "who is imitated may be silent",
+                "spread(deltas) if rollout.imitation is None else",
+                "spread(deltas) if True else",
+            ),
+        ],
+        "test_variants.py::test_squared_pulls_back_a_response_that_is_neither_good_nor_bad": [
+            ("a square may be silent", 'pulled = config.loss == "squared" or ', "pulled = "),
+        ],
+        "test_variants.py::test_a_clip_of_whole_responses_keeps_or_drops_them": [
+            (
+                "every ratio is a token's",
+                'if config.ratio == "sequence" else log_probs',
+                'if config.ratio == "" else log_probs',
+            ),
+        ],
+        "test_variants.py::test_a_kl_in_the_loss_stays_one_of_each_token": [
+            (
+                "the KL is of the whole response",
+                "KL[config.kl](log_probs, rollout.ref_log_probs)",
+                "KL[config.kl](current, rollout.ref_log_probs)",
+            ),
+        ],
+        "test_variants.py::test_the_dual_clip_of_the_config_reaches_the_loss": [
+            ("the dual clip is not handed on", '"clipped": (*clip, config.dual_clip)', '"clipped": clip'),
+        ],
+        "test_variants.py::test_every_delta_and_loss_of_the_config_can_be_chosen": [
+            ("τ is not handed on", '"squared": (config.tau,)', '"squared": ()'),
+            ("a weight's clip is not handed on", '"clipped_weight": clip', '"clipped_weight": ()'),
+        ],
+    },
+    "losses": {
+        "test_variants.py::test_the_dual_clip_equals_its_formula_in_plain_python": [
+            ("the dual clip is a floor", "losses.minimum(dual_clip", "losses.maximum(dual_clip"),
+            ("the dual clip forgets how bad a token is", "dual_clip * deltas.abs()", "dual_clip * deltas.abs().sign()"),
+        ],
+    },
+    "groups": {
+        "test_groups.py::test_groups_with_signal_are_those_whose_rewards_differ": [
+            (
+                "all must differ from the first",
+                "(rewards != rewards[:, :1]).any(-1)",
+                "(rewards != rewards[:, :1]).all(-1)",
+            ),
+            ("tied groups are kept", "(rewards != rewards[:, :1])", "(rewards == rewards[:, :1])[:, 1:]"),
+        ],
+        "test_groups.py::test_the_most_varied_are_a_share_by_std_in_their_order": [
+            ("the least varied are kept", "descending=True", "descending=False"),
+            ("nothing may be kept", "max(round(share * len(rewards)), 1)", "round(share * len(rewards))"),
+            ("kept groups change places", "[:count].sort().values", "[:count]"),
+            ("shares are rounded down", "max(round(share", "max(int(share"),
+        ],
+        "test_groups.py::test_batches_are_drawn_until_enough_groups_are_kept": [
+            ("one batch fewer is drawn", "len(rollouts) <= config.resample", "len(rollouts) < config.resample"),
+            ("batches are drawn though there are enough", "len(kept) < config.batch_size and len", "len"),
+            ("more than a batch is kept", ", kept[: config.batch_size]", ", kept"),
+        ],
+        "test_groups.py::test_more_than_a_batch_of_varied_groups_is_cut_to_the_most_varied": [
+            (
+                "the last ones are cut",
+                "min(config.keep_share, config.batch_size / len(rewards))",
+                "config.keep_share",
+            ),
+        ],
+        "test_groups.py::test_joined_pads_prompts_on_the_left_and_responses_on_the_right": [
+            ("prompts are padded behind", "left=True, value=pad_id", "value=pad_id"),
+            ("prompts are padded with token 0", "left=True, value=pad_id", "left=True"),
+            ("responses are padded in front", "else stacked(each) for name", "else stacked(each, left=True) for name"),
+            (
+                "time is not added up",
+                'sum(each) if name.startswith("seconds")',
+                'each[0] if name.startswith("seconds")',
+            ),
+        ],
+    },
+    "config": {
+        "test_variants.py::test_a_dual_clip_that_would_silence_fresh_responses_is_refused": [
+            ("a dual clip may be 1", "self.dual_clip <= 1", "self.dual_clip < 0"),
+        ],
+        "test_variants.py::test_what_compares_responses_needs_two_of_them": [
+            (
+                "a group of one may be compared",
+                'self.keep != "all" and self.group_size < 2',
+                'self.keep != "all" and False',
+            ),
+            ("a share may be more than all", "if self.keep_share > 1:", "if self.keep_share > 2:"),
+        ],
+    },
+    "train": {
+        "test_groups.py::test_metrics_count_all_that_was_sampled": [
+            (
+                "what was dropped is not counted",
+                'describe_rollout(f"epoch {state.epoch}", rollout, policy)',
+                'describe_rollout(f"epoch {state.epoch}", rollout.rows(kept), policy)',
+            ),
+            ("kept groups are a share of a batch", "len(kept) / len(rollout.rewards)", "len(kept) / config.batch_size"),
+        ],
+        "test_groups.py::test_the_gradient_is_that_of_the_kept_groups_alone": [
+            ("dropped groups are learned from", "rollout.rows(kept) if len(kept) else rollout", "rollout"),
+        ],
+        "test_critic_in_loop.py::test_while_it_warms_up_the_policy_stands_still_to_the_bit": [
+            (
+                "what is no advantage moves the policy in the warm-up",
+                "if state.critic.alone else config",
+                "if False else config",
+            ),
+        ],
+        "test_variants.py::test_the_learning_rate_grows_over_the_first_gradient_steps": [
+            (
+                "the learning rate grows on",
+                "min(1, (done + step) / max(config.warmup_steps, 1))",
+                "(done + step) / max(config.warmup_steps, 1)",
+            ),
+            ("every epoch warms up", "max(state.epoch - 1, 0) * config.inner_steps", "0"),
+            (
+                "the learning rate grows by epochs",
+                "max(state.epoch - 1, 0) * config.inner_steps",
+                "max(state.epoch - 1, 0)",
+            ),
+        ],
+        "test_variants.py::test_where_whole_responses_are_clipped_the_metrics_count_them": [
+            ("the metrics count tokens", '    if config.ratio == "sequence":\n', "    if False:\n"),
+        ],
+        "test_critic_in_loop.py::test_a_critic_needs_rewards_as_they_are": [
+            ("a critic judges any delta", 'config.delta != "raw":', 'config.delta == "":'),
+        ],
+        "test_recipes.py::test_loss_and_gradient_equal_the_papers_formula_in_plain_python[grpo-None]": [
+            (
+                "a KL in the loss is paid in the reward too",
+                'if config.beta and config.kl_in == "reward":',
+                "if config.beta:",
+            ),
+        ],
+    },
+    "checkpoint": {
+        "test_checkpoint.py::test_a_run_with_a_critic_goes_on_to_the_bit": [
+            ("the critic starts anew", '        _load_model(critic, path / "critic.safetensors")\n', ""),
+            (
+                "the critic's moments start anew",
+                '        _load_moments(path / "critic_optimizer.safetensors", critic, critic.optimizer)\n',
+                "",
+            ),
+        ],
+        "test_checkpoint.py::test_a_critic_is_asked_for_where_there_was_one_and_refused_where_there_was_none": [
+            ("a critic may be forgotten", "if (critic is not None) != (path", "if (critic is not None) > (path"),
+        ],
+    },
+    "llm.policy": {
+        "llm/test_language_policy.py::test_features_equal_one_row_at_a_time": [
+            (
+                "features go to the first places",
+                "features.index_copy(0, places,",
+                "features.index_copy(0, torch.arange(len(places)),",
+            ),
+        ],
+        "llm/test_language_policy.py::test_log_probs_can_be_read_from_the_features": [
+            ("features are of half precision", "hidden.to(wide))", "hidden.bfloat16().to(wide))"),
+        ],
+        "llm/test_language_policy.py::test_where_there_are_no_tokens_there_are_no_values": [
+            ("features without tokens are of another type", "device=self.device, dtype=wide)", "device=self.device)"),
         ],
     },
 }

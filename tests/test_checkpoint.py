@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from minirl import Config, SortingPolicy, SortingTask, State, checkpoint
+from minirl.critic import Critic, PrefixReader
 from minirl.train import train
 
 CONFIG = Config(epochs=12, batch_size=8, group_size=4, inner_steps=2, beta=0.1, reference_every=5, evaluate_every=4)
@@ -65,6 +66,75 @@ def test_a_resumed_run_is_the_uninterrupted_one(tmp_path, epochs, every):
     for ours, theirs in zip(state.reference.parameters(), end.reference.parameters(), strict=True):
         assert torch.equal(ours, theirs) and not ours.requires_grad
     assert torch.equal(state.generator.get_state(), end.generator.get_state())
+
+
+CRITIC = Config(epochs=8, batch_size=8, group_size=4, inner_steps=2, delta="raw", evaluate_every=4)
+
+
+def with_critic(seed=3):
+    policy = SortingPolicy(seed=seed)
+    torch.manual_seed(seed)
+    return policy, Critic(PrefixReader(5, 3, 3, seed=seed), lam=0.9, warmup=2, clip=0.5)
+
+
+def stopped_with_critic(folder, epochs):
+    policy, critic = with_critic()
+    state = State(policy, CRITIC, critic=critic)
+    for _, _ in zip(range(epochs), train(policy, SortingTask(), CRITIC, resume_from=state), strict=False):
+        checkpoint.save(folder, policy, state, CRITIC)
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 5])
+def test_a_run_with_a_critic_goes_on_to_the_bit(tmp_path, epochs):
+    """In the middle of its warm-up or after it: with its weights, Adam's moments and the rollouts it has seen."""
+    policy, critic = with_critic()
+    whole = timeless(train(policy, SortingTask(), CRITIC, critic=critic))
+    stopped_with_critic(tmp_path, epochs)
+    back, judge = with_critic(seed=77)
+    state = checkpoint.load(tmp_path, back, CRITIC, judge)
+    assert state.epoch == judge.rollouts == epochs and state.critic is judge
+    assert timeless(train(back, SortingTask(), CRITIC, resume_from=state)) == whole[epochs:]
+    for ours, theirs in zip((back, judge), (policy, critic), strict=True):
+        assert all(map(torch.equal, ours.state_dict().values(), theirs.state_dict().values()))
+    moments, expected = (each.optimizer.state_dict()["state"] for each in (judge, critic))
+    for index, each in expected.items():
+        assert all(torch.equal(moments[index][name], value) for name, value in each.items())
+
+
+def test_a_critic_is_asked_for_where_there_was_one_and_refused_where_there_was_none(tmp_path):
+    stopped_with_critic(tmp_path / "with", 1)
+    stopped(tmp_path / "without", 1)
+    policy, critic = with_critic()
+    with pytest.raises(ValueError, match="is of a run with a critic; expected the same now"):
+        checkpoint.load(tmp_path / "with", policy, CRITIC)
+    with pytest.raises(ValueError, match="is of a run without a critic; expected the same now"):
+        checkpoint.load(tmp_path / "without", policy, CONFIG, critic)
+
+
+@pytest.mark.parametrize("name", ["critic.safetensors", "critic_optimizer.safetensors"])
+def test_a_damaged_critic_says_what_to_do(tmp_path, name):
+    stopped_with_critic(tmp_path, 2)
+    path = tmp_path / "epoch-000002" / name
+    path.write_bytes(path.read_bytes()[:-7])
+    policy, critic = with_critic()
+    with pytest.raises(ValueError, match=r"cannot read .*; remove .*epoch-000002 to go on from the checkpoint before"):
+        checkpoint.load(tmp_path, policy, CRITIC, critic)
+
+
+def test_another_critic_is_refused(tmp_path):
+    stopped_with_critic(tmp_path, 1)
+    policy, _ = with_critic()
+    with pytest.raises(ValueError, match="holds the weights of another model; expected Critic's"):
+        checkpoint.load(tmp_path, policy, CRITIC, Critic(PrefixReader(5, 3, 3, width=8)))
+
+
+def test_a_critic_without_some_of_its_moments_is_damaged(tmp_path):
+    stopped_with_critic(tmp_path, 2)
+    file = tmp_path / "epoch-000002" / "critic_optimizer.safetensors"
+    save_file({name: tensor for name, tensor in load_file(file).items() if not name.startswith("0.")}, file)
+    policy, critic = with_critic()
+    with pytest.raises(ValueError, match=r"tensors are missing from it\); remove .*epoch-000002"):
+        checkpoint.load(tmp_path, policy, CRITIC, critic)
 
 
 def test_pytorchs_own_random_numbers_go_on_too(tmp_path):

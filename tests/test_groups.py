@@ -73,7 +73,7 @@ def test_among_equals_the_first_are_kept():
     "plan, resample, batches, kept",
     [
         ("vtvt", 0, 1, 2),  # nothing is drawn anew
-        ("vvvv" + "vvvv", 3, 1, 4),  # nothing has to be
+        ("vvvv" + "vvvv" * 3, 3, 1, 4),  # nothing has to be
         ("vttt" + "vvtv" + "vvvv", 3, 2, 4),
         ("vttt" + "vttt" + "vttt" + "tttv", 3, 4, 4),
         ("vttt" + "vttt" + "tttt" + "tttt" + "vvvv", 3, 4, 2),  # at most three more

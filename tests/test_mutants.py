@@ -8,8 +8,9 @@ import pytest
 from mutants import MUTANTS, Mutant, outcome, source
 
 CORE = {"deltas", "losses", "kl", "rollout", "policy", "sorting", "exact", "metrics", "train"}
+AROUND = {"config", "objective", "variants", "groups"}
 LANGUAGE = {f"llm.{name}" for name in ("policy", "task", "gsm8k", "memory", "evaluation", "word_problems")}
-BEYOND = {"checkpoint", "critic", "preferences", "shaping", "evaluate"}
+BEYOND = {"checkpoint", "critic", "preferences", "recipes", "shaping", "evaluate"}
 PRELOAD = ["torch._dynamo", "torch.distributed.tensor", "pytest", "einops", "jaxtyping", "beartype", "tqdm.auto"]
 PRELOAD += ["transformers.models.qwen2.modeling_qwen2", "transformers.models.gpt2.modeling_gpt2"]
 PRELOAD += ["transformers.generation.configuration_utils", "safetensors.torch", "psutil"]
@@ -20,8 +21,8 @@ def label(mutant: Mutant) -> str:
 
 
 def test_every_mutant_has_a_name_and_every_module_has_some():
-    assert len({label(mutant) for mutant in MUTANTS}) == len(MUTANTS) >= 300
-    assert {mutant.module for mutant in MUTANTS} >= CORE | LANGUAGE | BEYOND
+    assert len({label(mutant) for mutant in MUTANTS}) == len(MUTANTS) >= 550
+    assert {mutant.module for mutant in MUTANTS} >= CORE | AROUND | LANGUAGE | BEYOND
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=label)

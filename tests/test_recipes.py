@@ -361,7 +361,7 @@ def test_the_batch_is_one_that_could_tell_them_apart():
 
 
 @pytest.mark.parametrize("micro_batch_size", [None, 3])
-@pytest.mark.parametrize("name, changes, formula", CASES)
+@pytest.mark.parametrize("name, changes, formula", CASES, ids=[*FORMULAS, "vapo with more of λ"])
 def test_loss_and_gradient_equal_the_papers_formula_in_plain_python(name, changes, formula, micro_batch_size):
     metrics, gradient, _ = one_update(name, changes, micro_batch_size=micro_batch_size)
     assert metrics["loss"] == pytest.approx(formula(NEW, NEW), rel=1e-9)
@@ -419,6 +419,17 @@ def test_recipes_are_frozen():
     for mapping in (RECIPES["ppo"].settings, RECIPES["ppo"].critic, RECIPES["dapo"].reward):
         with pytest.raises(TypeError):
             mapping["gamma"] = 0.5
+
+
+def test_responses_are_fresh_where_nothing_corrects_for_old_ones():
+    fresh = {name for name, recipe in RECIPES.items() if recipe.config().inner_steps == 1}
+    assert fresh == {name for name, recipe in RECIPES.items() if recipe.config().loss == "naive"}
+    assert fresh == {"reinforce", "rloo", "gpg"}
+
+
+def test_tied_groups_are_drawn_anew_three_times_at_most():
+    again = {name: recipe.config().resample for name, recipe in RECIPES.items() if recipe.config().resample}
+    assert again == {"dapo": 3, "cispo": 3}
 
 
 def test_a_recipe_that_no_loop_could_run_is_refused_when_made():

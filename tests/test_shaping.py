@@ -1,5 +1,6 @@
 """Parts of a reward against loops in plain Python; per-token rewards against the reward of the whole response."""
 
+import copy
 import math
 
 import oracle
@@ -10,8 +11,9 @@ from torch import tensor
 
 from minirl.exact import distribution
 from minirl.kl import k1
-from minirl.rollout import response_mask
+from minirl.rollout import Batch, response_mask
 from minirl.shaping import (
+    Shaped,
     combined,
     kimi_length_reward,
     language_consistency,
@@ -247,3 +249,70 @@ def test_a_part_can_be_switched_on_between_two_epochs():
         means.append(metrics["reward_mean"])
         task.weights["bonus"] = 3.0 * (metrics["epoch"] >= 2)
     assert means == [0, 0, 3, 3]
+
+
+# A task with parts for length -----------------------------------------------------------------------------------------
+
+
+class Fixed:
+    """A reward of its own, the truth behind it, and something that only it has."""
+
+    held_out_prompts = "mine"
+
+    def rewards(self, batch, responses, mask):
+        return 10 * tensor(CORRECT) + 1
+
+    def correct(self, batch, responses, mask):
+        return tensor(CORRECT)
+
+
+def shaped_rewards(task):
+    lengths = tensor([[10, 30, 20, 14], [7, 7, 7, 7], [1, 0, 40, 3]])
+    mask = torch.arange(40) < lengths[..., None]
+    batch = Batch(torch.zeros(3, 1, dtype=torch.long), [None] * 3)
+    return lengths, task.rewards(batch, mask.long(), mask)
+
+
+@pytest.mark.parametrize("overlong, length", [(0.0, 0.0), (1.0, 0.0), (0.0, 0.2), (0.5, 2.0)])
+def test_shaped_adds_its_parts_to_the_tasks_own_reward(overlong, length):
+    lengths, found = shaped_rewards(Shaped(Fixed(), {"overlong": overlong, "length": length}, 40, 25))
+    for b, (row, right) in enumerate(zip(lengths.tolist(), CORRECT, strict=True)):
+        for g, brevity in enumerate(kimi_loop(row, right)):
+            late = min(0.0, max(-1.0, (40 - 25 - row[g]) / 25))
+            assert found[b, g].item() == pytest.approx(10 * right[g] + 1 + overlong * late + length * brevity)
+
+
+def test_the_buffer_is_a_fifth_of_what_is_allowed_and_at_least_a_token():
+    lengths, found = shaped_rewards(Shaped(Fixed(), {"overlong": 1.0}, 24))
+    torch.testing.assert_close(found, 10 * tensor(CORRECT) + 1 + soft_overlong_penalty(lengths, 24, 4))
+    assert Shaped(Fixed(), {}, 3).buffer == 1 and Shaped(Fixed(), {}, 40, buffer=8).buffer == 8
+
+
+def test_the_length_reward_may_come_late():
+    task = Shaped(Fixed(), {"length": 1.0}, 40, length_from=3)
+    own = 10 * tensor(CORRECT) + 1
+    for task.epoch in range(5):
+        assert shaped_rewards(task)[1].equal(own) == (task.epoch < 3)
+
+
+def test_all_else_is_the_tasks_own():
+    task = Shaped(SortingTask(seed=1), {"overlong": 1.0}, max_length=3)
+    assert task.train_prompts.equal(SortingTask(seed=1).train_prompts)
+    assert task.held_out().prompts.equal(SortingTask(seed=1).held_out().prompts)
+    assert Shaped(Fixed(), {}, 3).held_out_prompts == "mine" and not hasattr(task, "nothing")
+    again = copy.deepcopy(task)
+    assert again.task is not task.task and again.weights == {"overlong": 1.0}
+
+
+def test_an_unknown_part_is_refused():
+    with pytest.raises(ValueError, match="unknown part brevity; expected some of length, overlong"):
+        Shaped(Fixed(), {"brevity": 1.0}, 3)
+
+
+def test_a_run_is_judged_by_the_truth_and_trained_on_the_shaped_reward():
+    config = Config(epochs=1, batch_size=4, group_size=4)
+    plain = next(train(oracle.sorting_policy(), SortingTask(vocab_size=3, length=2, seed=0), config))
+    task = Shaped(SortingTask(vocab_size=3, length=2, seed=0), {"overlong": 0.25}, max_length=2)
+    shaped = next(train(oracle.sorting_policy(), task, config))
+    assert shaped["reward_mean"] == pytest.approx(plain["reward_mean"] - 0.25)
+    assert shaped["held_out_exact"] == pytest.approx(plain["held_out_exact"], abs=0.3) and shaped["held_out_exact"] >= 0

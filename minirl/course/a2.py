@@ -1,9 +1,14 @@
 """Assignment 2, GRPO: the questions' right answers, inputs and known mistakes."""
 
+from collections.abc import Callable
+from time import process_time
+
 import torch
 
-from minirl import deltas, kl, losses
+from minirl import Config, Rollout, SortingPolicy, SortingTask, deltas, kl, losses, sorting
 from minirl.course.questions import Mistake, Question
+from minirl.losses import token_weights
+from minirl.train import learn, train, update
 
 
 def rewards():
@@ -51,6 +56,274 @@ def masks():
 def in_place(rewards):
     rewards -= rewards.mean(-1, keepdim=True)
     return rewards
+
+
+def no_tokens():
+    return [*masks(), (torch.zeros(1, 2, 3, dtype=torch.bool),)]
+
+
+def masks_and_constants():
+    return [(mask, constant) for (mask,), constant in zip(masks(), (4.0, 7.0, 2.0), strict=True)]
+
+
+def top_of_the_group():
+    """Also groups whose best reward is tied, 0, or below 0."""
+    shown = torch.tensor([[1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 3.0]])
+    below = torch.tensor([[-3.0, -1.0, -2.0], [2.0, 2.0, 5.0], [0.0, -4.0, 0.0]])
+    tied = torch.tensor([[0.5, 0.5], [1.0, 4.0], [4.0, -1.0], [0.0, 0.25]]).double()
+    return [(shown,), (below,), (tied,)]
+
+
+def first_best(rewards):
+    return rewards * torch.nn.functional.one_hot(rewards.argmax(-1), rewards.shape[-1]).to(rewards)
+
+
+def logits_of_two():
+    """Logits of the policy and of the reference over all tokens [vocab], and an estimator."""
+    now, ref = torch.tensor([1.0, 0.0, -0.5]), torch.tensor([0.2, 0.4, 0.0])
+    wide = torch.tensor([0.3, -1.2, 2.0, 0.7, -0.4]).double()
+    return [(now, ref, kl.k2), (now, ref, kl.k1), (now - 0.7, ref + 2.0, kl.k3), (wide, wide.flip(0) / 2, kl.k3)]
+
+
+def expected_gradient(logits, ref_logits, estimator, weights: Callable = lambda log_p, log_q: log_p.detach().exp()):
+    """The mean gradient of an estimator that is used as a loss, over all tokens with their probabilities: [vocab]."""
+    logits = logits.detach().requires_grad_()
+    log_p, log_q = logits.log_softmax(-1), ref_logits.log_softmax(-1)
+    loss = (weights(log_p, log_q) * estimator(log_p, log_q)).sum()
+    return torch.autograd.grad(loss, logits)[0]
+
+
+def without_softmax(logits, ref_logits, estimator):
+    logits = logits.detach().requires_grad_()
+    log_p = logits.log_softmax(-1)
+    return torch.autograd.grad((log_p.detach().exp() * estimator(log_p, ref_logits)).sum(), logits)[0]
+
+
+def toward_the_logs(logits, ref_logits, estimator):
+    log_p = logits.log_softmax(-1).detach().requires_grad_()
+    loss = (log_p.detach().exp() * estimator(log_p, ref_logits.log_softmax(-1))).sum()
+    return torch.autograd.grad(loss, log_p)[0]
+
+
+REVERSE, FORWARD, NOTHING = "KL(policy, reference)", "KL(reference, policy)", "nothing"
+GRADIENTS = {"k1": NOTHING, "k2": REVERSE, "k3": FORWARD}
+GRADIENT_MISTAKES = {
+    "k1 is an honest value, but as a loss it is worth nothing: its gradient is the score, whose mean is 0.": {
+        "k1": REVERSE,
+        "k2": REVERSE,
+        "k3": FORWARD,
+    },
+    "k2 and k3 are exchanged: that k3 is the better value does not make it the better loss.": {
+        "k1": NOTHING,
+        "k2": FORWARD,
+        "k3": REVERSE,
+    },
+    "that all three estimate KL(policy, reference), well or badly, says nothing about their gradients.": {
+        "k1": REVERSE,
+        "k2": REVERSE,
+        "k3": REVERSE,
+    },
+    "k2 is biased as a value, and yet it has a gradient: half a square, so the log-ratio times the score.": {
+        "k1": NOTHING,
+        "k2": NOTHING,
+        "k3": REVERSE,
+    },
+    "k3 looks in the other direction: its gradient weights the scores by π_ref/π, so it follows the reference.": {
+        "k1": NOTHING,
+        "k2": REVERSE,
+        "k3": REVERSE,
+    },
+}
+SILENT, BALANCED, SCALE_FREE, UNBIASED = "silent on ties", "adds up to 0", "scale-free", "unbiased"
+FACTS = {
+    "raw": {UNBIASED},
+    "max_only": set(),
+    "centered": {SILENT, BALANCED},
+    "leave_one_out": {SILENT, BALANCED, UNBIASED},
+    "normalized": {SILENT, BALANCED, SCALE_FREE},
+}
+FACT_MISTAKES = {
+    "centred deltas are not unbiased: each response is in its own baseline, and the gradient shrinks by (G−1)/G.": {
+        "centered": {SILENT, BALANCED, UNBIASED}
+    },
+    "max-only is not silent on ties: where all are equal, all are the best, and all are pushed.": {
+        "max_only": {SILENT}
+    },
+    "raw deltas are not silent on ties: equal rewards above 0 still push every response up.": {
+        "raw": {SILENT, UNBIASED}
+    },
+    "leave-one-out deltas add up to 0 as well: they are the centred ones, times G/(G−1).": {
+        "leave_one_out": {SILENT, UNBIASED}
+    },
+    "raw deltas are unbiased: noisy, but right on average.": {"raw": set()},
+    "only one delta is scale-free: to center is to subtract, and what is left is ten times as large for rewards ten "
+    "times as large.": {
+        "centered": {SILENT, BALANCED, SCALE_FREE},
+        "leave_one_out": FACTS["leave_one_out"] | {SCALE_FREE},
+    },
+    "normalised deltas are not unbiased: the std that divides them differs from group to group.": {
+        "normalized": {SILENT, BALANCED, SCALE_FREE, UNBIASED}
+    },
+    "max-only is biased: it learns from the best of a group, which is more than an average one.": {
+        "max_only": {UNBIASED}
+    },
+}
+
+
+def named_facts(answer) -> str | None:
+    """Of an answer that names the properties of each delta."""
+    given = answer()
+    if not isinstance(given, dict) or set(given) != set(FACTS):
+        return f"return a dictionary with the keys {', '.join(FACTS)}."
+    given = {name: set(facts) for name, facts in given.items()}
+    if unknown := set().union(*given.values()) - {SILENT, BALANCED, SCALE_FREE, UNBIASED}:
+        return f"{sorted(map(str, unknown))[0]!r} is none of the four properties."
+    for sentence, told in FACT_MISTAKES.items():
+        if all(given[name] == facts for name, facts in told.items()):
+            return sentence
+    for name, facts in FACTS.items():
+        if given[name] != facts:
+            return f"not these properties for {name}. Try a tied group, and one with rewards ten times as large."
+    return None
+
+
+def named_gradients(answer) -> str | None:
+    """Of an answer that says what each estimator's gradient is, where it is used as a loss."""
+    given = answer()
+    if not isinstance(given, dict) or set(given) != set(GRADIENTS):
+        return f"return a dictionary with the keys {', '.join(GRADIENTS)}."
+    if unknown := [name for name in given.values() if name not in (NOTHING, REVERSE, FORWARD)]:
+        return f"{unknown[0]!r} is none of {NOTHING!r}, {REVERSE!r} and {FORWARD!r}."
+    for sentence, told in GRADIENT_MISTAKES.items():
+        if given == told:
+            return sentence
+    for name, gradient in GRADIENTS.items():
+        if given[name] != gradient:
+            return f"not so for {name}. Compute it, with the function of the last question."
+    return None
+
+
+def steps():
+    """A seed, a learning rate, and a rollout: prompts, responses, mask, rewards."""
+    prompts = torch.tensor([[1, 0, 2], [3, 2, 1]])
+    responses = torch.tensor([[[0, 1, 2], [1, 0, 2], [2, 2, 0]], [[1, 2, 3], [3, 3, 3], [0, 2, 3]]])
+    whole = torch.ones(2, 3, 3, dtype=torch.bool)
+    rewards = torch.tensor([[3.0, 1.0, 0.0], [3.0, 1.0, 2.0]]).double()
+    ragged = torch.tensor([[[1, 1, 0], [1, 0, 0], [1, 1, 1]], [[1, 1, 1], [1, 1, 0], [1, 0, 0]]]).bool()
+    return [
+        (0, 0.004, prompts, responses, whole, rewards),
+        (1, 0.0015, prompts.flip(0), responses.flip(1), ragged, rewards.flip(1) * 2 - 1),
+    ]
+
+
+def stepped(answer, seed, learning_rate, prompts, responses, mask, rewards):
+    """The weights of a small policy after one step and after ten on the same rollout, each laid end to end."""
+    policy = SortingPolicy(vocab_size=4, length=3, dim=4, init_scale=0.5, seed=seed).double()
+    old = policy.log_probs(prompts, responses, mask).detach()
+    rollout = Rollout(prompts, responses, mask, rewards, old)
+    optimizer, found = torch.optim.SGD(policy.parameters(), lr=learning_rate), []
+    for _ in range(10):
+        answer(policy, rollout, optimizer)
+        found.append(torch.cat([weight.detach().flatten().clone() for weight in policy.parameters()]))
+    return found[0], found[-1]
+
+
+def settled(rollout):
+    return deltas.normalized(rollout.rewards), token_weights(rollout.mask)
+
+
+def training_step(policy, rollout, optimizer, objective: Callable | None = None, clear: bool = True, high=0.28):
+    """One step on the clipped loss with normalised deltas and a mean over responses."""
+    pushes, weights = settled(rollout)
+    now = policy.log_probs(rollout.prompts, rollout.responses, rollout.mask)
+    if objective is None:
+        loss = (losses.clipped(now, rollout.old_log_probs, pushes, 0.2, high) * weights).sum()
+    else:
+        loss = objective(now, rollout, pushes, weights)
+    if clear:
+        optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def with_objective(objective: Callable):
+    return lambda policy, rollout, optimizer: training_step(policy, rollout, optimizer, objective)
+
+
+def clipped_with(now, rollout, pushes, old=None):
+    return losses.clipped(now, rollout.old_log_probs if old is None else old, pushes, 0.2, 0.28)
+
+
+TASK = {"vocab_size": 8, "length": 3, "held_out": 0.2}
+ENOUGH, SECONDS = 0.95, 10.0
+NO_POLICY = "return the policy that you trained."
+UNTRAINED = "your policy still answers almost at random: it has hardly learned."
+REVERSED = "your policy has fewer right places than chance: it learns the wrong way round. Look for a sign."
+CHEATS = (
+    "many of your policy's wrong answers have full marks for inclusion and ordering; if that is your reward, mind its "
+    "loophole and train on another."
+)
+STUCK = "your policy is sure of itself and wrong: it has seen too few different prompts to find the rule."
+HALF = (
+    "your policy has stopped half-way: deltas that push mediocre responses up as well, or a start that is nearly "
+    "deterministic, keep it there."
+)
+ALMOST = "your policy is nearly there: more prompts in a batch, more epochs, or a lower learning rate at the end."
+
+
+def split(seed: int = 3, reward=sorting.position_match) -> SortingTask:
+    """Question 7's task: 8 numbers, length 3, a fifth of the prompts held out."""
+    return SortingTask(reward, **TASK, seed=seed)
+
+
+def trained_well(answer, seed: int = 0, seconds: float = SECONDS) -> str | None:
+    """Train with a student's function; what the policy does with held-out prompts says what went wrong."""
+    start = process_time()
+    policy = answer(seed)
+    took = process_time() - start
+    if not (hasattr(policy, "greedy") and hasattr(policy, "entropy")):
+        return NO_POLICY
+    if took > seconds:
+        return f"your training took {took:.0f} s of processor time; {seconds:.0f} s are enough."
+    prompts = split().held_out().prompts
+    with torch.no_grad():
+        responses, mask = policy.greedy(prompts)
+        doubt = policy.entropy(prompts, responses, mask).mean() / torch.tensor(TASK["vocab_size"]).log()
+    right, places = sorting.exact_match(prompts, responses), sorting.position_match(prompts, responses)
+    exact, full = right.mean(), sorting.inclusion_ordering(prompts, responses) == 2 * TASK["length"] - 1
+    if exact >= ENOUGH:
+        return None
+    faults = {
+        REVERSED: places.mean() < 0.5 * TASK["length"] / TASK["vocab_size"],
+        UNTRAINED: exact < 0.2 and doubt > 0.5,
+        STUCK: exact < 0.2,
+        CHEATS: full[right == 0].sum() > max(5, 0.4 * (right == 0).sum()),
+        HALF: exact < 0.8,
+        ALMOST: True,
+    }
+    sentence = next(sentence for sentence, there in faults.items() if there)
+    return f"{sentence} It sorts {exact:.0%} of the held-out prompts; {ENOUGH:.0%} are asked for."
+
+
+def train_sorter(seed, task=None, phases=((150, 4e-3), (50, 4e-4)), delta="normalized", init_scale=0.1, batch_size=256):
+    """A policy trained in phases of (epochs, learning rate)."""
+    task = task or split()
+    policy = SortingPolicy(TASK["vocab_size"], TASK["length"], dim=32, init_scale=init_scale, seed=seed)
+    for epochs, learning_rate in phases:
+        batch = min(batch_size, len(task.train_prompts))
+        settings = {"delta": delta, "learning_rate": learning_rate, "evaluate_every": epochs + 1, "seed": seed}
+        for _ in train(policy, task, Config(epochs=epochs, batch_size=batch, group_size=8, **settings)):
+            pass
+    return policy
+
+
+def few_prompts() -> SortingTask:
+    return SortingTask(prompts=split().train_prompts[:6])
+
+
+def punished() -> SortingTask:
+    return split(reward=lambda prompts, responses: -sorting.position_match(prompts, responses))
 
 
 ACROSS = "you compare across prompts, along the batch axis; a response is compared with its own group, along axis −1."
@@ -151,6 +424,50 @@ QUESTIONS = {
             "Centre the rewards of a group, then divide by its standard deviation plus 1e-6.",
             (deltas.centered, deltas.leave_one_out, deltas.normalized),
             tolerance=1e-5,
+        ),
+        Question(
+            "a2.q1d",
+            "max-only deltas",
+            2,
+            deltas.max_only,
+            top_of_the_group,
+            (
+                Mistake("of several best ones you keep only the first; a tie keeps them all.", first_best),
+                Mistake(
+                    "the best of the whole batch is not the best of each group.",
+                    lambda r: torch.where(r == r.max(), r, 0),
+                ),
+                Mistake(
+                    "you ask along the batch axis; a response competes within its own group, along axis −1.",
+                    lambda r: torch.where(r == r.amax(0), r, 0),
+                ),
+                Mistake(
+                    "the best response keeps its reward, not a 1.", lambda r: (r == r.amax(-1, keepdim=True)).to(r)
+                ),
+                Mistake("you keep the worst.", lambda r: torch.where(r == r.amin(-1, keepdim=True), r, 0)),
+                Mistake(
+                    "you subtract the best reward, so that the best response is pushed nowhere.",
+                    lambda r: r - r.amax(-1, keepdim=True),
+                ),
+                Mistake("every response has the best one's reward.", lambda r: r.amax(-1, keepdim=True).expand_as(r)),
+                Mistake(
+                    "these are centred: max-only has no baseline.",
+                    lambda r: deltas.max_only(r) - deltas.max_only(r).mean(-1, keepdim=True),
+                ),
+            ),
+            "The reward where it is the highest of its group, 0 elsewhere.",
+            (deltas.max_only,),
+        ),
+        Question(
+            "a2.q1e",
+            "what the five deltas do",
+            3,
+            lambda: FACTS,
+            None,
+            tuple(Mistake(says, lambda told=told: FACTS | told) for says, told in FACT_MISTAKES.items()),
+            "Try each on a tied group, and on a group whose rewards are multiplied by ten. Unbiased: the expected "
+            "gradient is the policy gradient, not a shorter one.",
+            look=named_facts,
         ),
         Question(
             "a2.q2",
@@ -277,6 +594,73 @@ QUESTIONS = {
             (kl.k1, kl.k2, kl.k3),
         ),
         Question(
+            "a2.q4c",
+            "k2",
+            1,
+            kl.k2,
+            ratios,
+            (
+                Mistake("the half is missing.", lambda now, ref: (ref - now) ** 2),
+                Mistake("the square is missing.", lambda now, ref: (ref - now).abs() / 2),
+                Mistake(
+                    "you square the ratio's distance from 1, not its log.",
+                    lambda now, ref: ((ref - now).exp() - 1) ** 2 / 2,
+                ),
+                Mistake("this is k1.", kl.k1),
+                Mistake("this is k3.", kl.k3),
+                Mistake(
+                    "a square is never negative; the sign is turned round.", lambda now, ref: -((ref - now) ** 2) / 2
+                ),
+            ),
+            "½(log r)² with r = π_ref/π.",
+            (kl.k1, kl.k2, kl.k3),
+        ),
+        Question(
+            "a2.q4d",
+            "the gradient of an estimator",
+            3,
+            expected_gradient,
+            logits_of_two,
+            (
+                Mistake(
+                    "the probabilities are left in the graph. They say how often a token is drawn, and no gradient "
+                    "flows through a draw.",
+                    lambda now, ref, k: expected_gradient(now, ref, k, lambda log_p, log_q: log_p.exp()),
+                ),
+                Mistake(
+                    "all tokens weigh the same; a token is drawn with its probability.",
+                    lambda now, ref, k: expected_gradient(now, ref, k, lambda log_p, log_q: 1 / log_p.numel()),
+                ),
+                Mistake(
+                    "the samples come from the policy, not from the reference.",
+                    lambda now, ref, k: expected_gradient(now, ref, k, lambda log_p, log_q: log_q.exp()),
+                ),
+                Mistake("the reference's logits are no log-probs: normalise them too.", without_softmax),
+                Mistake(
+                    "this is the gradient with respect to the log-probs; the logits are asked for.", toward_the_logs
+                ),
+                Mistake("the two policies are exchanged.", lambda now, ref, k: expected_gradient(ref, now, k)),
+                Mistake(
+                    "you add up without any weights.",
+                    lambda now, ref, k: expected_gradient(now, ref, k, lambda log_p, log_q: 1.0),
+                ),
+            ),
+            "Weight the estimator of each token by its probability, detached; add up; ask autograd for the gradient "
+            "with respect to the logits.",
+            (expected_gradient,),
+            tolerance=1e-5,
+        ),
+        Question(
+            "a2.q4e",
+            "which gradient each one gives",
+            2,
+            lambda: GRADIENTS,
+            None,
+            tuple(Mistake(says, lambda told=told: told) for says, told in GRADIENT_MISTAKES.items()),
+            "Compute all three with your function, and beside them the gradients of the two divergences.",
+            look=named_gradients,
+        ),
+        Question(
             "a2.q5",
             "token weights",
             4,
@@ -314,6 +698,156 @@ QUESTIONS = {
             ),
             "1/(B·G·length of the response) inside the mask, 0 outside.",
             (losses.token_weights,),
+        ),
+        Question(
+            "a2.q5b",
+            "token weights, each token the same",
+            2,
+            lambda mask: losses.token_weights(mask, "token"),
+            no_tokens,
+            (
+                Mistake(
+                    "every response counts the same here; asked for is that every token does.",
+                    lambda m: losses.token_weights(m, "sequence"),
+                ),
+                Mistake("you count the padding as well.", lambda m: m / m.numel()),
+                Mistake("a batch without tokens gives nan: guard the division.", lambda m: m / m.sum()),
+                Mistake(
+                    "the padding has weight: multiply by the mask.",
+                    lambda m: (1 / m.sum().clamp(min=1)).expand(m.shape),
+                ),
+                Mistake(
+                    "you count the tokens of each prompt apart; the whole batch has one number.",
+                    lambda m: m / m.sum((1, 2), keepdim=True).clamp(min=1),
+                ),
+                Mistake(
+                    "you divide by the number of responses as well; the weights should add up to 1.",
+                    lambda m: m / (m.sum().clamp(min=1) * m.shape[0] * m.shape[1]),
+                ),
+                Mistake("you divide by the longest response.", lambda m: m / m.sum(-1).max().clamp(min=1)),
+            ),
+            "1/(number of tokens in the batch) inside the mask, 0 outside.",
+            (losses.token_weights,),
+        ),
+        Question(
+            "a2.q5c",
+            "token weights, a constant",
+            2,
+            lambda mask, constant: losses.token_weights(mask, "constant", constant),
+            masks_and_constants,
+            (
+                Mistake(
+                    "you divide by each response's length, which is the bias that the constant is there to remove.",
+                    lambda m, c: losses.token_weights(m, "sequence"),
+                ),
+                Mistake("you divide by the number of tokens.", lambda m, c: losses.token_weights(m, "token")),
+                Mistake("the B·G responses do not divide.", lambda m, c: m / c),
+                Mistake(
+                    "you divide by the number of prompts only; there are B·G responses.",
+                    lambda m, c: m / (c * m.shape[0]),
+                ),
+                Mistake(
+                    "you divide by the size of the group only; there are B·G responses.",
+                    lambda m, c: m / (c * m.shape[1]),
+                ),
+                Mistake(
+                    "the padding has weight: multiply by the mask.",
+                    lambda m, c: torch.full(m.shape, 1 / (c * m.shape[0] * m.shape[1])),
+                ),
+                Mistake(
+                    "you divide by the number of positions; the constant is passed to you.",
+                    lambda m, c: losses.token_weights(m, "constant"),
+                ),
+                Mistake(
+                    "you divide by the positions and by the constant.",
+                    lambda m, c: losses.token_weights(m, "constant") / c,
+                ),
+            ),
+            "1/(B·G·constant) inside the mask, 0 outside, however long a response is.",
+            (losses.token_weights,),
+        ),
+        Question(
+            "a2.q6",
+            "one training step",
+            5,
+            training_step,
+            steps,
+            (
+                Mistake(
+                    "gradients pile up from step to step: clear them before backward.",
+                    lambda policy, rollout, optimizer: training_step(policy, rollout, optimizer, clear=False),
+                ),
+                Mistake(
+                    "the ratio is always 1, as under the naive loss: the old log-probs are those in the rollout.",
+                    with_objective(lambda now, rollout, d, w: (clipped_with(now, rollout, d, now.detach()) * w).sum()),
+                ),
+                Mistake(
+                    "you push with the raw rewards; compare them within the group, and divide by its std.",
+                    with_objective(lambda now, rollout, d, w: (clipped_with(now, rollout, rollout.rewards) * w).sum()),
+                ),
+                Mistake(
+                    "you push with the centred rewards; the std does not divide them.",
+                    with_objective(
+                        lambda now, rollout, d, w: (
+                            clipped_with(now, rollout, deltas.centered(rollout.rewards)) * w
+                        ).sum()
+                    ),
+                ),
+                Mistake(
+                    "the policy goes the wrong way: minirl's losses have their minus already.",
+                    with_objective(lambda now, rollout, d, w: -(clipped_with(now, rollout, d) * w).sum()),
+                ),
+                Mistake(
+                    "you average over all positions, the padding too; the token weights do that right.",
+                    with_objective(lambda now, rollout, d, w: clipped_with(now, rollout, d).mean()),
+                ),
+                Mistake(
+                    "you add up the tokens without weights: the step grows with the batch.",
+                    with_objective(lambda now, rollout, d, w: clipped_with(now, rollout, d).sum()),
+                ),
+                Mistake(
+                    "the weights do not move: backward fills in the gradients, then the optimizer steps.",
+                    lambda policy, rollout, optimizer: None,
+                ),
+                Mistake(
+                    "nothing is clipped.",
+                    with_objective(
+                        lambda now, rollout, d, w: (losses.unclipped(now, rollout.old_log_probs, d) * w).sum()
+                    ),
+                ),
+                Mistake(
+                    "the upper epsilon is 0.28, not 0.2.",
+                    lambda policy, rollout, optimizer: training_step(policy, rollout, optimizer, high=0.2),
+                ),
+            ),
+            "Deltas, log-probs of now, clipped loss, token weights; then clear, backward, step.",
+            (update, learn, train),
+            call=stepped,
+            tolerance=1e-5,
+        ),
+        Question(
+            "a2.q7",
+            "train a sorter",
+            6,
+            train_sorter,
+            None,
+            (
+                Mistake(NO_POLICY, lambda seed: [{"reward_mean": 3.0}]),
+                Mistake(UNTRAINED, lambda seed: train_sorter(seed, phases=())),
+                Mistake(REVERSED, lambda seed: train_sorter(seed, punished(), ((40, 4e-3),))),
+                Mistake(
+                    CHEATS,
+                    lambda seed: train_sorter(
+                        seed, split(reward=sorting.inclusion_ordering), ((100, 4e-3), (30, 4e-4))
+                    ),
+                ),
+                Mistake(STUCK, lambda seed: train_sorter(seed, few_prompts(), ((100, 4e-3),))),
+                Mistake(HALF, lambda seed: train_sorter(seed, phases=((80, 4e-3),), delta="raw")),
+                Mistake(ALMOST, lambda seed: train_sorter(seed, phases=((15, 4e-3),))),
+            ),
+            "Start from SortingPolicy(8, 3, dim=32, seed=seed); each epoch samples 256 prompts and takes a few steps. "
+            "A lower learning rate for the last epochs settles it.",
+            look=trained_well,
         ),
     )
 }

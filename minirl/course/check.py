@@ -4,17 +4,18 @@ What is wrong is said in a few lines and raised as an AssertionError, so that a 
 ours is shown. Nothing depends on what an answer prints.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, close, observe, place, watched
+from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, close, in_full, observe, place, watched
 from minirl.course.questions import Question
 
-ASSIGNMENTS = ("a2",)
+ASSIGNMENTS = ("a1", "a2", "a3", "a4")
 
 
 class NotPassed(AssertionError):
@@ -65,16 +66,26 @@ def check(name: str, answer) -> None:
     print(verdict.message, "Grading uses other inputs too.")
 
 
-def hidden(name: str, answer, cases: Sequence[tuple]) -> None:
-    """The same on inputs that only the grader has. What is said shows none of them."""
+def hidden(name: str, answer, cases: Sequence[tuple] = (), look: Callable[[Any], str | None] | None = None) -> None:
+    """The same on inputs that only the grader has, too, or with another `look`. What is said shows none of them."""
     question = find(name)
-    verdict = judge(question, answer, cases)
-    if verdict.status in ("wrong", "error") and not verdict.mistake:
-        sentence = (
+    question = replace(question, look=look or question.look)
+    verdict = judge(question, answer, [*(question.cases() if question.cases else ()), *cases])
+    if verdict.status in ("wrong", "error"):
+        sentence = verdict.mistake or (
             "right for the inputs in the notebook, not for the grader's: other sizes, other values, other dtypes."
         )
-        verdict = said(question, verdict.status, sentence)
+        verdict = said(question, verdict.status, sentence, verdict.mistake)
     verdict.insist()
+
+
+def passed(name: str, answer) -> bool:
+    """Whether an answer is right; if it is not yet, a line says so. For what a notebook draws with it."""
+    question = find(name)
+    right = judge(question, answer).status == "passed"
+    if not right:
+        print(f"This part waits for {question.id}, {question.title}.")
+    return right
 
 
 def find(name: str) -> Question:
@@ -119,11 +130,13 @@ def compared(question: Question, answer, cases: Sequence[tuple] | None) -> Findi
     wrong = [place for place, (ours, theirs) in enumerate(pairs) if theirs.error or difference(question, ours, theirs)]
     if not wrong:
         return "", "passed", None
-    for mistake in question.mistakes:
-        theirs = [observe(mistake.wrong, inputs, *how) for inputs in cases]
-        ran = any(each.error is None for each in found)  # to stop with the same error is not yet the same mistake
-        if ran and all(alike(*pair, question) for pair in zip(theirs, found, strict=True)):
-            return mistake.says, "wrong", mistake.says
+    ran = any(each.error is None for each in found)  # to stop with the same error is not yet the same mistake
+    made = [[observe(mistake.wrong, inputs, *how) for inputs in cases] for mistake in question.mistakes if ran]
+    # Whoever makes a mistake and forgets a detach as well is told of the mistake first.
+    for same in (alike, same_values) if not all(same_values(*pair, question) for pair in pairs) else (alike,):
+        for mistake, theirs in zip(question.mistakes, made, strict=False):
+            if all(same(*pair, question) for pair in zip(theirs, found, strict=True)):
+                return mistake.says, "wrong", mistake.says
     first = wrong[0]
     if found[first].error is not None:
         return after(first) + crash(found[first]), "error", None
@@ -136,7 +149,7 @@ def after(passed: int) -> str:
 
 
 def looked_at(question: Question, answer) -> Finding:
-    """What `look` says; a sentence that a mistake bears is that mistake."""
+    """What `look` says; where that begins with the sentence of a mistake, it is that mistake."""
     if answer is None or answer is ...:
         raise WroteNothingYet
     try:
@@ -147,7 +160,9 @@ def looked_at(question: Question, answer) -> Finding:
         raise
     except Exception as error:
         return crash(Seen(error=error, where=place(error))), "error", None
-    known = next((mistake.says for mistake in question.mistakes if mistake.says == sentence), None)
+    known = next(
+        (mistake.says for mistake in question.mistakes if sentence and sentence.startswith(mistake.says)), None
+    )
     return (sentence, "wrong", known) if sentence else ("", "passed", None)
 
 
@@ -157,10 +172,17 @@ def said(question: Question, status: str, sentence: str, mistake: str | None = N
 
 def alike(one: Seen, other: Seen, question: Question) -> bool:
     """Whether two answers did the same on one input, errors included."""
+    gradients = zip(one.gradients, other.gradients)  # noqa: B905 (an answer that stopped has none)
+    same = all(close(ours, theirs, question.tolerance) for ours, theirs in gradients)
+    return same_values(one, other, question) and (same or one.error is not None)
+
+
+def same_values(one: Seen, other: Seen, question: Question) -> bool:
+    """The same, whatever their gradients."""
     if one.error is not None or other.error is not None:
         return type(one.error) is type(other.error)
     same = len(one.parts) == len(other.parts) and one.changed == other.changed
-    pairs = [*zip(one.parts, other.parts), *zip(one.gradients, other.gradients)]  # noqa: B905
+    pairs = zip(one.parts, other.parts)  # noqa: B905
     return same and all(close(ours, theirs, question.tolerance) for ours, theirs in pairs)
 
 
@@ -198,11 +220,11 @@ def part_difference(which: str, ours, theirs, tolerance: float) -> str:
         return f"{which} should be {ours!r}, got {shortened(theirs)}."
     if not isinstance(theirs, Tensor | float | int):
         return f"{which} should be a tensor, got {type(theirs).__name__}."
-    theirs = torch.as_tensor(theirs).detach()
+    theirs = in_full(theirs)
     if ours.shape != theirs.shape:
         return f"{which} should have the shape {tuple(ours.shape)}, got {tuple(theirs.shape)}."
     if theirs.isnan().any() and not ours.isnan().any():
-        return f"{which} has nan in it, first at {first_place(theirs.isnan())}."
+        return f"{which} has nan in it, first {first_place(theirs.isnan())}."
     wrong = ~torch.isclose(ours.detach().double(), theirs.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
     if not wrong.any():
         return f"{which} is too coarse: float64 went in, and somewhere you compute in float32."

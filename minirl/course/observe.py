@@ -73,12 +73,13 @@ def apply(answer: Callable, *inputs):
 
 
 def watched(answer: Callable, inputs: list, forbidden: Sequence[Callable]):
-    """What `answer` returns; CalledTheAnswer as soon as the code of a forbidden function runs, by whatever name."""
+    """What `answer` returns; CalledTheAnswer if the code of a forbidden function ran, under whatever name."""
     codes = {inspect.unwrap(function).__code__: function.__name__ for function in forbidden}
+    ran = []
 
     def notice(frame, event, argument):
         if event == "call" and frame.f_code in codes:
-            raise CalledTheAnswer(codes[frame.f_code])
+            ran.append(codes[frame.f_code])
 
     previous = sys.getprofile()
     sys.setprofile(notice if codes else previous)
@@ -86,6 +87,8 @@ def watched(answer: Callable, inputs: list, forbidden: Sequence[Callable]):
         return answer(*inputs)
     finally:
         sys.setprofile(previous)
+        if ran:
+            raise CalledTheAnswer(ran[0])
 
 
 def taken_apart(result) -> tuple[str, list]:
@@ -127,10 +130,15 @@ def close(one, other, tolerance: float) -> bool:
     if isinstance(one, str | bool | None) or isinstance(other, str | bool | None):
         return type(one) is type(other) and one == other
     try:
-        one, other = (torch.as_tensor(each).detach() for each in (one, other))
+        one, other = torch.as_tensor(one).detach(), in_full(other)
     except (TypeError, ValueError, RuntimeError):
         return one == other
     if one.shape != other.shape:
         return False
     tolerance = tolerance / 1000 if one.dtype == torch.float64 else tolerance
     return torch.allclose(one.double(), other.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def in_full(thing) -> Tensor:
+    """An answer as a tensor; Python's own numbers keep their double precision."""
+    return torch.as_tensor(thing, dtype=torch.float64 if isinstance(thing, float) else None).detach()

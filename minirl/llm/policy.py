@@ -206,11 +206,11 @@ class LanguagePolicy(nn.Module):
         """The last hidden state that each token is predicted from, for a critic's head; 0 outside the mask."""
         with self._half_precision():
             found = [(places, hidden) for places, hidden, _ in self._hidden(prompts, responses, mask)]
-        features = torch.zeros(mask.numel(), self.width, device=self.device)
+        wide = torch.promote_types(self.model.get_output_embeddings().weight.dtype, torch.float32)
+        features = torch.zeros(mask.numel(), self.width, device=self.device, dtype=wide)
         if found:
             places, hidden = (torch.cat(each) for each in zip(*found, strict=True))
-            wide = hidden if hidden.dtype == torch.float64 else hidden.float()
-            features = features.to(wide.dtype).index_copy(0, places, wide)
+            features = features.index_copy(0, places, hidden.to(wide))
         return features.view(*mask.shape, self.width)
 
     def _hidden(self, prompts: Prompts, responses: Responses, mask: Mask):

@@ -3,11 +3,16 @@
 import pytest
 import torch
 from tiny import Tokens, ragged_prompts, tiny_gpt2, tiny_qwen2
+from transformers import Qwen2ForCausalLM
 
-from minirl import deltas, exact
+from minirl import RECIPES, State, checkpoint, deltas, exact
+from minirl.critic import Critic
+from minirl.groups import joined
+from minirl.llm.memory import checkpoint_layers
 from minirl.llm.policy import LanguagePolicy, packed, truncate
 from minirl.losses import LOSSES, naive, token_weights
 from minirl.rollout import Batch, collect, response_mask
+from minirl.train import learn, train
 
 MODELS = {"qwen2": tiny_qwen2, "gpt2": tiny_gpt2}
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}  # Qwen2 normalises in float32, whatever its weights are
@@ -222,6 +227,138 @@ def test_chunked_logits_give_the_same_gradient(monkeypatch):
         torch.testing.assert_close(ours, expected)
 
 
+# ---- hidden states, for a critic's head
+
+
+def plain_hidden(policy, prompt, response):
+    """The state that each response token is predicted from, of one row: no cache, no padding."""
+    ids = torch.cat([prompt[prompt != policy.pad_id], response])[None]
+    return policy.model.base_model(input_ids=ids).last_hidden_state[0, -len(response) - 1 : -1]
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_features_equal_one_row_at_a_time(model, checkpointing):
+    policy = LanguagePolicy(model, Tokens(), 12, rows_per_pass=3)
+    prompts, responses, mask = sampled(policy)
+    if checkpointing:
+        checkpoint_layers(policy.model)
+    found = policy.features(prompts, responses, mask)
+    assert found.shape == (*mask.shape, policy.width) and found.dtype == torch.float64 and found.requires_grad
+    assert mask.sum(-1).unique().numel() > 2 and (found[~mask] == 0).all()
+    for b, g in torch.cartesian_prod(torch.arange(len(prompts)), torch.arange(4)).tolist():
+        expected = plain_hidden(policy, prompts[b], responses[b, g, mask[b, g]])
+        torch.testing.assert_close(found[b, g, mask[b, g]], expected, **CLOSE)
+
+
+def test_log_probs_can_be_read_from_the_features(model):
+    """They are the very states that predict the tokens, through the model's own head."""
+    policy = LanguagePolicy(model, Tokens(), 12, temperature=0.7)
+    prompts, responses, mask = sampled(policy)
+    logits = policy.model.get_output_embeddings()(policy.features(prompts, responses, mask)[mask])
+    expected = (logits / 0.7).log_softmax(-1).gather(-1, responses[mask][:, None]).squeeze(-1)
+    torch.testing.assert_close(policy.log_probs(prompts, responses, mask)[mask], expected, **CLOSE)
+
+
+def test_a_value_knows_what_was_written_before_and_not_its_own_token(model):
+    policy = LanguagePolicy(model, Tokens(), 7)
+    critic = with_some_head(Critic(policy))
+    prompts, responses = ragged_prompts(), torch.randint(2, 19, (5, 2, 7), generator=torch.Generator().manual_seed(2))
+    mask = torch.ones_like(responses, dtype=torch.bool)
+    values = critic(prompts, responses, mask)
+    for t in range(7):
+        other = responses.clone()
+        other[..., t] = (other[..., t] - 1) % 17 + 2
+        gap = (critic(prompts, other, mask) - values).abs()
+        assert gap[..., : t + 1].max() < 1e-6 and (t == 6 or gap[..., t + 1].min() > 1e-6)
+
+
+def with_some_head(critic):
+    weight = critic.head.weight
+    with torch.no_grad():
+        weight.copy_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)))
+    return critic
+
+
+def test_the_values_of_a_batch_are_those_of_each_response_alone(model):
+    policy = LanguagePolicy(model, Tokens(), 9)
+    critic = with_some_head(Critic(policy, rows_per_pass=2))
+    rollout = collect(policy, CountTwos(), Batch(ragged_prompts(), [None] * 5), 3)
+    values = critic.values(rollout)
+    assert (values[rollout.mask] != 0).all()
+    for b in range(5):
+        for g in range(3):
+            alone = [part[[b]][:, [g]] for part in (rollout.responses, rollout.mask)]
+            torch.testing.assert_close(critic(rollout.prompts[[b]], *alone)[0, 0], values[b, g], **CLOSE)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_where_there_are_no_tokens_there_are_no_values(dtype):
+    policy = LanguagePolicy(tiny_qwen2().to(dtype), Tokens(), 6)
+    prompts, responses, mask = sampled(policy)
+    values = Critic(policy)(prompts, responses, torch.zeros_like(mask))
+    assert values.dtype == dtype and (values == 0).all()
+
+
+def test_a_critic_learns_beside_a_language_policy_and_both_resume_to_the_bit(tmp_path):
+    """A value head on a copy of the policy; the copy's own head, which is not tied here, needs no gradient."""
+    shape = tiny_qwen2().config
+    shape.tie_word_embeddings = False
+
+    def fresh(seed):
+        torch.manual_seed(seed)
+        policy = LanguagePolicy(Qwen2ForCausalLM(shape), Tokens(), 6)
+        return policy, RECIPES["ppo"].make_critic(policy, learning_rate=1e-3)
+
+    config = RECIPES["ppo"].config(epochs=3, batch_size=5, group_size=3, learning_rate=1e-3, evaluate_every=3)
+    (policy, critic), (other, same) = fresh(0), fresh(0)
+    start = [weight.clone() for weight in critic.body.parameters()]
+    whole = list(train(policy, CountTwos(), config, critic=critic))
+    assert all(row["value_loss"] > 0 for row in whole)
+    assert not any(map(torch.equal, start[:-1], list(critic.body.parameters())[:-1]))
+    assert not any(map(torch.equal, policy.parameters(), critic.body.parameters()))
+    state = State(other, config, critic=same)
+    for _, _ in zip(range(2), train(other, CountTwos(), config, resume_from=state), strict=False):
+        checkpoint.save(tmp_path, other, state, config)
+    assert len(same.optimizer.state) == len(list(same.parameters()))
+    back, judge = fresh(1)
+    state = checkpoint.load(tmp_path, back, config, judge)
+    last = list(train(back, CountTwos(), config, resume_from=state))[-1]
+    assert {name: value for name, value in last.items() if not name.startswith("seconds")} == {
+        name: value for name, value in whole[-1].items() if not name.startswith("seconds")
+    }
+    assert all(map(torch.equal, back.parameters(), policy.parameters()))
+    assert all(map(torch.equal, judge.state_dict().values(), critic.state_dict().values()))
+
+
+def test_prompts_of_several_batches_are_padded_to_one_width():
+    """As a batch drawn anew brings them: log-probs, gradient and loss are those of the batches side by side."""
+    policy = LanguagePolicy(tiny_qwen2().double(), Tokens(), 6)
+    prompts = ragged_prompts()
+    pairs = [Batch(prompts[[0, 2]], [None] * 2), Batch(prompts[[3, 4]][:, 3:], [None] * 2)]
+    rollouts = [collect(policy, CountTwos(), batch, 3) for batch in pairs]
+    whole = joined(rollouts, policy.pad_id)
+    assert whole.prompts.shape == (4, 7)
+    found = policy.log_probs(whole.prompts, whole.responses, whole.mask)
+    for rows, part in zip(found.split(2), rollouts, strict=True):
+        torch.testing.assert_close(rows[..., : part.mask.shape[-1]].detach(), part.old_log_probs, **CLOSE)
+    config = RECIPES["dapo"].config(inner_steps=1, batch_size=4, group_size=3)
+    metrics = learn(policy, whole, config, State(policy, config))
+    assert metrics["clip_low"] == metrics["clip_high"] == 0 and metrics["grad_norm"] > 0
+
+
+class CountTwos:
+    """Pays for tokens 2; prompts are those of these tests."""
+
+    def sample(self, batch_size, generator=None):
+        return Batch(ragged_prompts(batch_size), [None] * batch_size)
+
+    def held_out(self):
+        return self.sample(3)
+
+    def rewards(self, batch, responses, mask):
+        return ((responses == 2) & mask).sum(-1).float()
+
+
 class Enumerable(LanguagePolicy):
     """With what the oracle asks for: a length and one end token."""
 
@@ -269,11 +406,6 @@ def test_truncate_keeps_what_it_says():
 
 def test_the_loop_accepts_a_language_policy():
     """Every loss of the core on a rollout of a transformer."""
-
-    class CountTwos:
-        def rewards(self, batch, responses, mask):
-            return ((responses == 2) & mask).sum(-1).float()
-
     policy = LanguagePolicy(tiny_qwen2(), Tokens(), 6)
     rollout = collect(policy, CountTwos(), Batch(ragged_prompts(), [None] * 5), 4)
     log_probs = policy.log_probs(rollout.prompts, rollout.responses, rollout.mask)

@@ -9,13 +9,16 @@ from time import process_time
 import pytest
 import torch
 
+from minirl import RECIPES, collect
 from minirl.llm import pocket
 from minirl.llm.pocket import build, card, corpus
 from minirl.llm.pocket.muon import Muon, orthogonalized
 from minirl.llm.pocket.tokenizer import SPANISH, build_tokenizer
 from minirl.llm.policy import load
-from minirl.llm.prompts import turn
+from minirl.llm.prompts import PROMPTS, turn
+from minirl.llm.task import LanguageTask
 from minirl.llm.word_problems import OPERATIONS, generate, is_held_out, stream
+from minirl.train import train
 
 TOKENIZER = build_tokenizer()
 SHIPPED = ["base", "clean"]
@@ -285,3 +288,22 @@ def test_measured_anew_the_figures_are_the_cards(name):
     assert greedy["strict"].mean() == pytest.approx(said["greedy, strict (95 % interval)"], abs=0.15)
     row = "format: thinking, then an answer, both in their tags"
     assert found["format"].mean() == pytest.approx(said[row], abs=0.12)
+
+
+def test_ppo_reads_its_values_from_a_copy_of_the_pocket_model():
+    """One epoch on word problems: a value head on the model's own hidden states, and a batch is its responses."""
+    policy, recipe = load("pocket", max_new_tokens=24), RECIPES["ppo"]
+    critic = recipe.make_critic(policy, learning_rate=1e-3, rows_per_pass=2)
+    task = LanguageTask(policy.tokenizer, generate(8), generate(2, split="held_out"), PROMPTS["turn"], {"format": 1.0})
+    config = recipe.config(epochs=1, batch_size=4, group_size=2, learning_rate=1e-4)
+    before = [weight.clone() for weight in policy.parameters()]
+    metrics = next(train(policy, task, config, critic=critic))
+    assert all(isinstance(value, float | int) and value == value for value in metrics.values())
+    assert 0 < metrics["value_loss"] < 1 and metrics["kl_k3"] == 0
+    assert not any(map(torch.equal, before, policy.parameters()))
+    rollout = collect(policy, task, task.sample(3), 2)
+    values = critic.values(rollout)
+    assert (values[rollout.mask] != 0).all() and (values[~rollout.mask] == 0).all()
+    for b, g in [(0, 0), (1, 1), (2, 0)]:
+        alone = critic(rollout.prompts[[b]], rollout.responses[[b]][:, [g]], rollout.mask[[b]][:, [g]])
+        torch.testing.assert_close(alone[0, 0], values[b, g], rtol=1e-4, atol=1e-5)

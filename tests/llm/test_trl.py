@@ -15,6 +15,7 @@ import pytest
 import torch
 from tiny import ragged_prompts, tiny_qwen2
 
+from minirl import RECIPES
 from minirl.deltas import centered, normalized
 from minirl.llm.policy import LanguagePolicy, load
 from minirl.losses import token_weights
@@ -22,6 +23,7 @@ from minirl.metrics import clip_shares
 from minirl.objective import token_losses
 from minirl.rollout import Rollout
 from minirl.train import Config
+from minirl.variants import sequence_level
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of TRL's and its dependencies' own
@@ -149,6 +151,62 @@ def test_loss_and_gradient_equal_those_of_trl(loss_type, low, high, beta, policy
     ours, expected = gradients(policy.model), gradients(theirs.model)
     assert max(gradient.abs().max() for gradient in expected.values()) > 0.01
     torch.testing.assert_close(ours, expected, **CLOSE)
+
+
+METHODS = {  # TRL's settings and ours
+    "GSPO": (
+        {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 0.03, "epsilon_high": 0.05},
+        {"ratio": "sequence", "clip_low": 0.03, "clip_high": 0.05},
+    ),
+    "GSPO as published": (
+        {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon": 3e-4, "epsilon_high": 4e-4},
+        dict(RECIPES["gspo"].settings),
+    ),
+    "LUSPO": (
+        {"loss_type": "luspo", "importance_sampling_level": "sequence", "epsilon": 0.03, "epsilon_high": 0.05},
+        {"ratio": "sequence", "clip_low": 0.03, "clip_high": 0.05, "aggregation": "constant", "constant": 1.0},
+    ),
+    "CISPO": ({"loss_type": "cispo", "epsilon_high": 1.28}, dict(RECIPES["cispo"].settings)),
+    "BNPO": ({"loss_type": "bnpo", "epsilon": 0.2, "epsilon_high": 0.28}, dict(RECIPES["dapo"].settings)),
+    "dual clip": (
+        {"loss_type": "grpo", "epsilon": 0.2, "epsilon_high": 0.2, "delta": 1.4},
+        {"clip_low": 0.2, "clip_high": 0.2, "dual_clip": 1.4},
+    ),
+    "GRPO": ({"loss_type": "grpo", "epsilon": 0.2, "beta": 0.04}, dict(RECIPES["grpo"].settings)),
+    "DAPO": ({"loss_type": "dapo", "epsilon": 0.2, "epsilon_high": 0.28}, dict(RECIPES["dapo"].settings)),
+    "Dr. GRPO": (
+        {"loss_type": "dr_grpo", "epsilon": 0.2},
+        {**RECIPES["dr-grpo"].settings, "constant": LIMIT},
+    ),
+}
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.1])
+@pytest.mark.parametrize("theirs, ours", METHODS.values(), ids=METHODS)
+def test_each_method_has_the_loss_and_gradient_that_trl_gives_it(theirs, ours, beta, policy, batch, folder, tmp_path):
+    """CISPO's `epsilon_high` is in TRL the bound itself, 1 + clip_high here; `delta` is our dual_clip."""
+    rollout, deltas = batch
+    beta = theirs.get("beta", beta)
+    made = trainer(tmp_path, folder, policy, **{**theirs, "beta": beta})
+    their_loss = made.compute_loss(made.model.train(), their_inputs(rollout, deltas, policy))
+    their_loss.backward()
+    loss = our_loss(policy, rollout, deltas, Config(**{**ours, "beta": beta}))
+    policy.zero_grad()
+    loss.backward()
+    torch.testing.assert_close(loss, their_loss, **CLOSE)
+    expected = gradients(made.model)
+    assert max(gradient.abs().max() for gradient in expected.values()) > 0.01
+    torch.testing.assert_close(gradients(policy.model), expected, **CLOSE)
+
+
+def test_the_batch_is_one_that_could_tell_the_methods_apart(policy, batch):
+    rollout, deltas = batch
+    log_probs = policy.log_probs(rollout.prompts, rollout.responses, rollout.mask).detach()
+    whole = sequence_level(log_probs, rollout.old_log_probs, rollout.mask)
+    shares = clip_shares(whole, rollout, deltas, 0.03, 0.05)
+    assert min(shares["clip_low"], shares["clip_high"]) > 0.02 and sum(shares.values()) < 0.98, shares
+    bad = (deltas < 0)[..., None] & rollout.mask
+    assert ((log_probs - rollout.old_log_probs).exp()[bad] > 1.4).float().mean() > 0.02
 
 
 @pytest.mark.parametrize("scale, delta", [("group", lambda rewards: normalized(rewards, eps=1e-4)), ("none", centered)])
