@@ -79,9 +79,10 @@ def in_trouble(part: Part, trouble: str) -> Mark:
 
 def judged(part: Part, ran: Ran, nonce: str, reference: Reference) -> Mark:
     """The mark of a question whose cells have all been run."""
-    check, answer = ran.cells["check", part.check_id], ran.cells.get(("answer", part.answer_id), {})
+    check = ran.cells["check", part.check_id]
+    before = [ran.cells.get((kind, part.answer_id), {}).get("error") for kind in ("answer", "between")]
     if not check["passed"]:
-        return failed(part, check.get("error", ["", "the check did not end well"]), answer.get("error"))
+        return failed(part, check.get("error", ["", "the check did not end well"]), before[0] or before[1])
     shown = [each for each in ran.cells["witness", part.check_id].get("witnesses", []) if each.get("nonce") == nonce]
     called = [each["called"] for report in shown for each in report.get("seen", []) if "called" in each]
     if called:

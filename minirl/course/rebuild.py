@@ -31,6 +31,7 @@ class Part:
     solution: str
     stub: str
     check: str
+    checked: tuple[str, ...]  # the names that the check looks at: the answer's, or what was made with it
     calls: tuple[str, ...]  # the arguments of each check(...) and hidden(...) in it, as source
 
 
@@ -54,18 +55,18 @@ def template(name: str, root: Path, public: bool = False) -> Template:
     path = root / "assignments" / name / f"{name}.ipynb" if public else source_path(name, root)
     notebook = nbformat.read(path, as_version=4)
     made = Template(name, [], [], [])
-    questions, answer = iter(asked(notebook)), None
+    questions, answers = iter(asked(notebook)), []
     for cell in notebook.cells:
         marks = cell.metadata.get("nbgrader", {})
         if cell.cell_type != "code":
             continue
         made.given[squeezed(HIDDEN.sub("", SOLUTION.sub(stubbed, cell.source)))] = None
         if marks.get("solution"):
-            answer = cell
+            answers.append(cell)
         elif marks.get("grade"):
-            made.parts.append(part(next(questions), answer, cell))
-        elif made.parts or answer is not None:
-            made.between.append((len(made.parts), cell.source))
+            made.parts.append(part(next(questions), answers[-1], cell))
+        elif answers:
+            made.between.append((len(answers), cell.source))
         else:
             made.setup.append(cell.source)
     if not made.parts:
@@ -79,9 +80,11 @@ def part(question, answer, check) -> Part:
     calls = [node for node in ast.walk(ast.parse(check.source)) if isinstance(node, ast.Call)]
     calls = [node for node in calls if isinstance(node.func, ast.Name) and node.func.id in ("check", "hidden")]
     arguments = tuple(ast.unparse(node).split("(", 1)[1] for node in calls)
+    looked = [name for node in calls for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)]
+    checked = tuple(sorted({name.id for name in looked}))
     label = question.id.split(".")[-1]
     ids = answer.metadata.nbgrader.grade_id, check.metadata.nbgrader.grade_id
-    return Part(question.id, question.points, *ids, label, names, answer.source, stub, check.source, arguments)
+    return Part(question.id, question.points, *ids, label, names, answer.source, stub, check.source, checked, arguments)
 
 
 def squeezed(source: str) -> str:
@@ -158,7 +161,8 @@ def rebuilt(
             each = assignment.parts[number - 1]
             source = each.solution if each.answer_id in reference else taken.answers[each.answer_id].source
             cells.append(code("answer", source or each.stub, each.answer_id))
-        cells += [code("between", source) for place, source in between if place == number]
+        owner = each.answer_id if number else ""
+        cells += [code("between", source, owner) for place, source in between if place == number]
         here = [index for index, place in enumerate(places) if place == number and index not in dropped]
         cells += [code("helper", taken.helpers[index], str(index)) for index in here]
         if number and (checked is None or each.check_id in checked) and each.answer_id not in reference:
@@ -169,9 +173,9 @@ def rebuilt(
 
 def checks(each: Part, imports: str, nonce: str) -> list:
     """Check, canary and witness of one question."""
-    kept = "\n".join(f"_kept_{name} = globals().get({name!r})" for name in each.names)
-    wrong = "\n".join(f"def {name}(*inputs, **options):\n    return None\n" for name in each.names)
-    back = "\n".join(f"{name} = _kept_{name}" for name in each.names)
+    kept = "\n".join(f"_kept_{name} = globals().get({name!r})" for name in each.checked)
+    wrong = "\n".join(f"def {name}(*inputs, **options):\n    return None\n" for name in each.checked)
+    back = "\n".join(f"{name} = _kept_{name}" for name in each.checked)
     calls = "\n".join(f"witness({nonce!r}, {call}" for call in each.calls)
     own = f"{imports}\n{CHECKERS}"
     return [

@@ -21,6 +21,7 @@ from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, observ
 LONGEST = 200_000  # numbers in one result
 LENIENT = 100  # times a check's tolerance: here it is asked whether a check was honest, not whether it was met
 VARYING = ("input",)  # the kernel's own, made anew for each cell
+RELIED_UPON = ("allclose", "isclose", "equal", "as_tensor", "tensor", "linspace")  # torch itself changes others, later
 _begun: dict = {}
 called: list[str] = []  # forbidden functions, in whatever thread they were called
 
@@ -33,11 +34,11 @@ def begin(nonce: str, question: str) -> None:
 
 def identities() -> dict[str, tuple]:
     """Which object stands behind each name that a check depends on, and which code behind each function of minirl."""
-    places = {"torch": torch, "torch.Tensor": Tensor, "torch.nn.functional": torch.nn.functional}
-    places["builtins"] = builtins
+    places = {"torch.Tensor": Tensor, "torch.nn.functional": torch.nn.functional, "builtins": builtins}
     places |= {name: module for name, module in sys.modules.items() if name.startswith("minirl.") and module}
     tracers = ("setprofile", "getprofile", "settrace")
     found: dict[str, tuple] = {f"sys.{name}": (id(getattr(sys, name)),) for name in tracers}
+    found |= {f"torch.{name}": (id(getattr(torch, name)),) for name in RELIED_UPON}
     for place, thing in places.items():
         for name, value in list(vars(thing).items()):
             ours = place.startswith("minirl")
@@ -55,7 +56,7 @@ def changed(nonce: str) -> list[str]:
     return sorted(name for name, what in _begun[nonce].items() if now.get(name, what) != what)
 
 
-def witness(nonce: str, name: str, answer, cases=None) -> None:
+def witness(nonce: str, name: str, answer, cases=None, look=None) -> None:
     """Show what an answer does on a question's own inputs, or on the grader's."""
     question = checks.find(name)
     report = {"nonce": nonce, "question": name, "changed": changed(nonce)}
