@@ -6,7 +6,7 @@ from pathlib import Path
 
 import minirl
 from minirl.course import run as running
-from minirl.course.answers import Found, cells, is_stub, shortly
+from minirl.course.answers import Found, cells, is_stub, needs, shortly
 from minirl.course.intake import Entry, Submission, Unusable
 from minirl.course.kernel import isolation
 from minirl.course.marks import Mark, Reference, Result, in_trouble, judged, not_started, reference_of
@@ -116,7 +116,7 @@ class Marking:
     def marks(self) -> list[Mark]:
         budget = Budget(self.course.limits.whole)
         for _ in range(MOST_KERNELS):
-            if not self.open or budget.left < 1:
+            if budget.left < 1 or not (self.open or self.carried()):
                 break
             self.once(budget.left)
         for part in self.open:
@@ -141,6 +141,24 @@ class Marking:
         if ran.trouble:
             self.settle(ran)
         self.review(ended)
+
+    def carried(self) -> bool:
+        """Whether there is an answer that fails and calls another that fails: it gets the instructor's in its place."""
+        own = [part for part in self.parts if part.answer_id not in self.replaced]
+        failing = [part for part in own if self.done[part.check_id].status in ("wrong", "error", "not_started")]
+        below = {part: self.below(part, failing) for part in failing}
+        first = [part for part in failing if not below[part]]
+        self.open = [part for part in failing if set(below[part]) & set(first)]
+        used = {lower.answer_id for part in self.open for lower in below[part] if lower in first}
+        self.replaced |= used
+        self.notes += [f"{part.label} was judged as if what it builds upon were right" for part in self.open]
+        return bool(self.open)
+
+    def below(self, part: Part, others: list[Part]) -> list[Part]:
+        """The other answers that a failing one calls."""
+        source = self.taken.answers[part.answer_id].source
+        called = needs(source or "") - set(part.names)
+        return [other for other in others if other is not part and called & set(other.names)]
 
     def settle(self, ran: Ran) -> None:
         """Charge the trouble to the cell that it happened in."""

@@ -19,6 +19,7 @@ from demo_assignment import POINTS, SOLUTIONS, answer
 FULL = sum(POINTS.values())
 RIGHT = {label: body for label, (_, _, body, _) in SOLUTIONS.items()}
 WRONG = "    return rewards - rewards.mean(0, keepdim=True)"
+UPON = "    return centered(rewards) * rewards.shape[-1] / (rewards.shape[-1] - 1)"
 NAMED = "you compare across prompts, along the batch axis; a response is compared with its own group, along axis −1."
 Files = dict[str, bytes | Callable[[Path], None]]
 
@@ -332,6 +333,13 @@ kind("half-done", points=5, q1b="not_started", q5="not_started")(
 )
 kind("untouched", "not_attempted", 0)(book)
 kind("only-outputs-are-new", "not_attempted", 0)(lambda root: before(book(root), "q1a", "print('hello')"))
+
+# An answer that calls an earlier one is not charged for what is wrong in that.
+
+answers("builds-upon-a-wrong-answer", points=FULL - 2, q1a=WRONG, questions={"q1a": "wrong"}, q1b=UPON)
+kind("builds-upon-nothing", points=2, q1a="not_started", q2="not_started", q5="not_started")(
+    lambda root: book(root, q1b=UPON)
+)
 
 # What prints, warns and shows a lot.
 
