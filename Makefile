@@ -19,7 +19,7 @@ lab: .venv/ready ## open the course in JupyterLab
 test: .venv/ready ## run every test: style, units, mutants, command line, browser, notebooks
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
-	MINIRL_FAST=1 OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile --nbval-lax tests notebooks
+	MINIRL_FAST=1 OMP_NUM_THREADS=1 $(RUN) -m pytest -n 2 --dist loadfile --nbval-lax tests notebooks solutions
 
 bench: .venv/ready ## measure speed and learning, in ratios where machines differ
 	@$(RUN) tests/benchmarks/run.py

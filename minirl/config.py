@@ -49,7 +49,8 @@ class Config:
     ratio: str = "token"  # whose ratio π/π_old a token has: its own, or with "sequence" the mean one of its response
     dual_clip: float | None = None  # bounds the loss of a bad token that became likely, in deltas; None: no bound
     tau: float = 0.1  # how strongly loss="squared" holds the policy near the one that sampled
-    positive_weight: float = 0.0  # weight of −log π, per token, of responses with a reward above 0
+    positive_weight: float = 0.0  # weight of −log π, per token, of responses with a reward above positive_above
+    positive_above: float = 0.0  # rewards above this are those of right answers
     keep: str = "all"  # groups to learn from: "signal", whose rewards differ; "varied", those that differ most
     keep_share: float = 0.25  # share of the groups that keep="varied" keeps
     resample: int = 0  # at most so many more batches are drawn until batch_size groups are kept
@@ -60,7 +61,7 @@ class Config:
             if name in CHOICES and value not in CHOICES[name]:
                 raise ValueError(f"{name}={value!r} is unknown; expected one of {', '.join(CHOICES[name])}")
             least = 0 if name in MAY_BE_0 else 1e-12
-            if not isinstance(value, str | None) and not value >= least:
+            if not isinstance(value, str | None) and name != "positive_above" and not value >= least:
                 raise ValueError(f"{name} must be {'positive' if least else 'at least 0'}; got {value}")
         if self.dual_clip is not None and self.dual_clip <= 1:
             raise ValueError(

@@ -32,9 +32,9 @@ def silent(rollout: Rollout, deltas: Deltas, config) -> Bool[Tensor, "batch grou
 
 
 def with_imitation(rollout: Rollout, weights: PerToken, config: Config) -> Rollout:
-    """μ·(mean of −log π over the tokens of responses with a reward above 0) joins the loss (VAPO, arXiv:2504.05118)."""
+    """μ·(mean of −log π over the tokens of right responses) joins the loss (VAPO, arXiv:2504.05118)."""
     if not config.positive_weight:
         return rollout
-    positive = token_weights(rollout.mask & (rollout.rewards > 0)[..., None], "token")
+    positive = token_weights(rollout.mask & (rollout.rewards > config.positive_above)[..., None], "token")
     relative = positive / weights.where(weights > 0, 1)  # all losses are weighed once more
     return replace(rollout, imitation=config.positive_weight * relative)

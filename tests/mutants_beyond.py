@@ -606,7 +606,8 @@ BEYOND_BY_MODULE_AND_TEST = {
     "objective": {
         "test_variants.py::test_what_is_imitated_is_a_mean_over_right_tokens_whatever_adds_up_the_rest": [
             ("what is imitated is weighed twice", "positive / weights.where(weights > 0, 1)", "positive"),
-            ("wrong responses are imitated", "(rollout.rewards > 0)", "(rollout.rewards < 0)"),
+            ("every reward above 0 is right", "rewards > config.positive_above", "rewards > 0"),
+            ("wrong responses are imitated", "(rollout.rewards > config", "(rollout.rewards < config"),
             (
                 "right responses are unlearned",
                 "losses - rollout.imitation * log_probs",
@@ -615,7 +616,7 @@ BEYOND_BY_MODULE_AND_TEST = {
             ("imitation has no weight", "imitation=config.positive_weight * relative", "imitation=relative"),
         ],
         "test_variants.py::test_without_right_responses_there_is_nothing_to_imitate": [
-            ("a reward of 0 is right", "(rollout.rewards > 0)", "(rollout.rewards >= 0)"),
+            ("a reward of 0 is right", "(rollout.rewards > config", "(rollout.rewards >= config"),
         ],
         "test_variants.py::test_a_response_that_is_imitated_is_not_silent": [
             (

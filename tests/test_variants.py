@@ -264,15 +264,16 @@ def test_what_compares_responses_needs_two_of_them():
 # --- Imitation -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("above", [0.0, 0.5, -0.3])
 @pytest.mark.parametrize("aggregation", ["sequence", "token", "constant"])
-def test_what_is_imitated_is_a_mean_over_right_tokens_whatever_adds_up_the_rest(aggregation):
+def test_what_is_imitated_is_a_mean_over_right_tokens_whatever_adds_up_the_rest(aggregation, above):
     new, old, deltas, mask = ragged()
     rewards = numbers(3, 4, seed=5)
     rollout = Rollout(torch.zeros(3, 1, dtype=torch.long), mask.long(), mask, rewards, old)
     weights = token_weights(mask, aggregation)
-    config = Config(positive_weight=0.3, aggregation=aggregation)
+    config = Config(positive_weight=0.3, positive_above=above, aggregation=aggregation)
     found = token_losses(new, with_imitation(rollout, weights, config), deltas, config)
-    right = mask & (rewards > 0)[..., None]
+    right = mask & (rewards > above)[..., None]
     plain = (token_losses(new, rollout, deltas, config) * weights).sum()
     torch.testing.assert_close((found * weights).sum(), plain - 0.3 * new[right].mean())
     assert 0 < right.sum() < mask.sum()

@@ -269,6 +269,9 @@ HALF = (
     "your policy has stopped half-way: deltas that push mediocre responses up as well, or a start that is nearly "
     "deterministic, keep it there."
 )
+SEEDLESS = (
+    "two seeds give the very same policy: the seed is for its start and for the samples, and weights are learned."
+)
 ALMOST = "your policy is nearly there: more prompts in a batch, more epochs, or a lower learning rate at the end."
 
 
@@ -277,36 +280,46 @@ def split(seed: int = 3, reward=sorting.position_match) -> SortingTask:
     return SortingTask(reward, **TASK, seed=seed)
 
 
-def trained_well(answer, seed: int = 0, seconds: float = SECONDS) -> str | None:
-    """Train with a student's function; what the policy does with held-out prompts says what went wrong."""
-    start = process_time()
-    policy = answer(seed)
-    took = process_time() - start
-    if not (hasattr(policy, "greedy") and hasattr(policy, "entropy")):
-        return NO_POLICY
-    if took > seconds:
-        return f"your training took {took:.0f} s of processor time; {seconds:.0f} s are enough."
-    prompts = split().held_out().prompts
+def trained_well(answer, seeds: tuple[int, int] = (0, 1), seconds: float = SECONDS) -> str | None:
+    """Train from two seeds with a student's function; what a policy does with held-out prompts says what went wrong."""
+    found, prompts = [], split().held_out().prompts
+    for seed in seeds:
+        start = process_time()
+        policy = answer(seed)
+        took = process_time() - start
+        if not (hasattr(policy, "greedy") and hasattr(policy, "entropy")):
+            return NO_POLICY
+        if took > seconds:
+            return f"your training took {took:.0f} s of processor time; {seconds:.0f} s are enough."
+        found.append((sorting.exact_match(prompts, policy.greedy(prompts)[0]).mean().item(), policy))
+        if found[-1][0] < ENOUGH - 0.1:
+            return diagnosis(policy, prompts)
+    (one, first), (other, second) = found
+    if all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True)):
+        return SEEDLESS
+    return None if (one + other) / 2 >= ENOUGH else diagnosis(first if one < other else second, prompts)
+
+
+def diagnosis(policy, prompts) -> str:
+    """What is wrong with a policy that does not sort well enough."""
     with torch.no_grad():
         responses, mask = policy.greedy(prompts)
         doubt = policy.entropy(prompts, responses, mask).mean() / torch.tensor(TASK["vocab_size"]).log()
     right, places = sorting.exact_match(prompts, responses), sorting.position_match(prompts, responses)
     exact, full = right.mean(), sorting.inclusion_ordering(prompts, responses) == 2 * TASK["length"] - 1
-    if exact >= ENOUGH:
-        return None
     faults = {
         REVERSED: places.mean() < 0.5 * TASK["length"] / TASK["vocab_size"],
         UNTRAINED: exact < 0.2 and doubt > 0.5,
         STUCK: exact < 0.2,
         CHEATS: full[right == 0].sum() > max(5, 0.4 * (right == 0).sum()),
-        HALF: exact < 0.8,
+        HALF: exact < 0.65,
         ALMOST: True,
     }
     sentence = next(sentence for sentence, there in faults.items() if there)
     return f"{sentence} It sorts {exact:.0%} of the held-out prompts; {ENOUGH:.0%} are asked for."
 
 
-def train_sorter(seed, task=None, phases=((150, 4e-3), (50, 4e-4)), delta="normalized", init_scale=0.1, batch_size=256):
+def train_sorter(seed, task=None, phases=((200, 3e-3), (60, 3e-4)), delta="normalized", init_scale=0.1, batch_size=256):
     """A policy trained in phases of (epochs, learning rate)."""
     task = task or split()
     policy = SortingPolicy(TASK["vocab_size"], TASK["length"], dim=32, init_scale=init_scale, seed=seed)
@@ -315,6 +328,17 @@ def train_sorter(seed, task=None, phases=((150, 4e-3), (50, 4e-4)), delta="norma
         settings = {"delta": delta, "learning_rate": learning_rate, "evaluate_every": epochs + 1, "seed": seed}
         for _ in train(policy, task, Config(epochs=epochs, batch_size=batch, group_size=8, **settings)):
             pass
+    return policy
+
+
+def set_by_hand(seed):
+    """A sorter without any learning: the number at place t has the least pinball loss."""
+    size, length = TASK["vocab_size"], TASK["length"]
+    tau = (torch.arange(length)[:, None, None] + 0.5) / length
+    gap = torch.arange(size)[:, None] - torch.arange(size)
+    weights = {"embedding": torch.eye(size), "encode": torch.eye(size).repeat(length, 1, 1)}
+    policy = SortingPolicy(size, length, dim=size)
+    policy.load_state_dict(weights | {"decode": -torch.maximum(tau * gap, (tau - 1) * gap)})
     return policy
 
 
@@ -843,6 +867,7 @@ QUESTIONS = {
                 ),
                 Mistake(STUCK, lambda seed: train_sorter(seed, few_prompts(), ((100, 4e-3),))),
                 Mistake(HALF, lambda seed: train_sorter(seed, phases=((80, 4e-3),), delta="raw")),
+                Mistake(SEEDLESS, set_by_hand),
                 Mistake(ALMOST, lambda seed: train_sorter(seed, phases=((15, 4e-3),))),
             ),
             "Start from SortingPolicy(8, 3, dim=32, seed=seed); each epoch samples 256 prompts and takes a few steps. "

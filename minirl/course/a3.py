@@ -405,6 +405,13 @@ QUESTIONS = {
                     ),
                 ),
                 Mistake(
+                    "the outcome stands in the padding behind the last token as well: as many tokens have been seen "
+                    "there. Ask for the mask too.",
+                    lambda r, now, ref, m, beta: (
+                        penalty(now, ref, m, beta) + r[..., None] * (m.cumsum(-1) == m.sum(-1, keepdim=True))
+                    ),
+                ),
+                Mistake(
                     "every token is paid the outcome, so a longer response earns it more often.",
                     lambda r, now, ref, m, beta: penalty(now, ref, m, beta) + r[..., None] * m,
                 ),
@@ -508,6 +515,10 @@ QUESTIONS = {
                     lambda c, r, rc, rr, beta: -logsigmoid(dpo_margin(c, r, rc, rr) / beta),
                 ),
                 Mistake(
+                    "the losses are averaged already; return one for each pair.",
+                    lambda c, r, rc, rr, beta: -logsigmoid(beta * dpo_margin(c, r, rc, rr)).mean(),
+                ),
+                Mistake(
                     "these are ratios; the implied reward is the *logarithm* of π/π_ref.",
                     lambda c, r, rc, rr, beta: -logsigmoid(beta * ((c - rc.detach()).exp() - (r - rr.detach()).exp())),
                 ),
@@ -534,6 +545,10 @@ QUESTIONS = {
                 Mistake(
                     "β multiplies the margin as well; it belongs to the mean log-probs alone.",
                     lambda c, r, lc, lr, beta, margin: -logsigmoid(beta * (c / lc - r / lr - margin)),
+                ),
+                Mistake(
+                    "the losses are averaged already; return one for each pair.",
+                    lambda c, r, lc, lr, beta, margin: -logsigmoid(beta * (c / lc - r / lr) - margin).mean(),
                 ),
                 Mistake(
                     "both are divided by the length of the chosen one; each has its own.",

@@ -16,7 +16,7 @@ from minirl.llm.word_problems import generate
 SAMPLES = 8  # to each held-out problem
 
 NOT_ITERATED = "train is a generator: it does nothing until you iterate over it, for example with list(train(…))."
-NOTHING = "your function leaves policy and task alone: it never had a response graded by task.rewards."
+NOTHING = "no response was graded by the task that you were given: learn from its sample and rewards, where they count."
 A_COPY = "the policy that you were given is as it was; train that one, in place, and not a copy."
 ON_THE_TEST = "held-out problems were rewarded: train on those of task.sample, or nobody can tell what was learned."
 WORSE = "the policy is worse than before: the steps were too large, or the sign of the loss is wrong."
@@ -81,6 +81,8 @@ def improves(seed: int = 0) -> Callable[[Callable], str | None]:
     """What is to be said of `improve(policy, task, seed)`: trained within a budget, measured on held-out problems."""
 
     def look(improve) -> str | None:
+        if not callable(improve):
+            return f"expected a function, improve(policy, task, seed); got {type(improve).__name__}."
         policy = pocket()
         before = [weight.detach().clone() for weight in policy.parameters()]
         task = Budgeted(policy.tokenizer, fast(1536, 512), seed)
@@ -102,7 +104,7 @@ def untrained(result, task: Budgeted, moved: float) -> str | None:
     """What is wrong whatever the accuracy may be."""
     if inspect.isgenerator(result) and not task.graded:
         return NOT_ITERATED
-    if not task.graded and not moved:
+    if not task.graded:
         return NOTHING
     if not moved:
         return A_COPY
@@ -179,7 +181,8 @@ def misshapen(record) -> str | None:
 
 def bad_runs(histories) -> str | None:
     """What is wrong with the runs of one setting."""
-    if not all(isinstance(each, list) and each and all(isinstance(one, dict) for one in each) for each in histories):
+    listed = isinstance(histories, list | tuple) and all(isinstance(each, list) and each for each in histories)
+    if not listed or not all(isinstance(epoch, dict) for each in histories for epoch in each):
         return "each run is a list of metrics, one dict an epoch, as train yields them."
     if len(histories) < 3:
         return FEW_SEEDS

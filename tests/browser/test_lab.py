@@ -4,34 +4,15 @@ Each step leaves a screenshot in `artefacts/` beside this file.
 """
 
 import json
-import os
-import secrets
-import shlex
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from pathlib import Path
 
 import pytest
+from jupyterlab_page import MISSING, choose, opened, served, shoot, wait_for
 
-ROOT = Path(__file__).parents[2]
-ARTEFACTS = Path(__file__).parent / "artefacts"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
 WIDGET = "application/vnd.jupyter.widget-view+json"
 NOTEBOOK = "notebooks/00_start_here.ipynb"
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium found"),
-    pytest.mark.skipif(shutil.which("make") is None, reason="no make found"),
-]
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = [pytest.mark.skipif(missing, reason=reason) for reason, missing in MISSING.items()]
 
 EXPLORERS = {  # good input, bad input, what the message says
     "deltas": ("1, 1, 1, 4, 0", "one, two", "“one” is not a finite number"),
@@ -50,87 +31,19 @@ PICTURE = """async selector => {
 }"""
 
 
-def lab_command(port: int, token: str) -> list[str]:
-    """What `make lab` would run, with this Python."""
-    options = f"--no-browser --ServerApp.port={port} --ServerApp.port_retries=0 --IdentityProvider.token={token}"
-    make = ["make", "--dry-run", "--old-file=.venv/ready", "lab", f"RUN={sys.executable}", f"LAB_OPTIONS={options}"]
-    command = subprocess.run(make, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    return shlex.split(command.replace("\\\n", " "))
-
-
-def wait_for(ready, seconds: float, what: str):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if result := ready():
-            return result
-        time.sleep(0.1)
-    raise TimeoutError(f"{what} took more than {seconds} s")
-
-
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """JupyterLab with no settings of anybody, on a copy of the notebooks: its folder and its address."""
+    """JupyterLab's folder, and the address that `make lab` opens."""
     folder = tmp_path_factory.mktemp("lab")
-    shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns(".*"))
-    homes = ["JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "JUPYTERLAB_SETTINGS_DIR"]
-    environment = {**os.environ, **{home: str(folder / home.lower()) for home in homes}}
-    environment.setdefault("MINIRL_FAST", "1")
-    no_questions = folder / "jupyterlab_settings_dir/@jupyterlab/apputils-extension/notification.jupyterlab-settings"
-    no_questions.parent.mkdir(parents=True)
-    no_questions.write_text('{"fetchNews": "false", "checkForUpdates": false}')
-    token = secrets.token_hex(16)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    with open(folder / "lab.log", "w") as log:
-        server = subprocess.Popen(lab_command(port, token), cwd=folder, env=environment, stdout=log, stderr=log)
-
-    def answers():
-        assert server.poll() is None, (folder / "lab.log").read_text()
-        try:
-            with urllib.request.urlopen(f"{address}/api/status?token={token}", timeout=5) as response:
-                return response.status == 200
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            return False
-
-    try:
-        wait_for(answers, 60, "starting JupyterLab")
+    with served(folder, "notebooks") as (address, token):
         yield folder, f"{address}/?token={token}"
-    finally:
-        server.send_signal(signal.SIGINT)
-        server.send_signal(signal.SIGINT)
-        try:
-            server.wait(15)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
 
 
 @pytest.fixture(scope="module")
 def page(lab):
     """The page that `make lab` opens, in a fresh browser."""
-    shutil.rmtree(ARTEFACTS, ignore_errors=True)
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1280, "height": 1000})
-        page.set_default_timeout(30_000)
-        page.errors = []
-        page.on("pageerror", lambda error: page.errors.append(str(error)))
-        page.goto(lab[1])
-        page.locator(".jp-Notebook h1").first.wait_for()
-        page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").wait_for()
+    with opened(lab[1]) as page:
         yield page
-        browser.close()
-
-
-def shoot(part, name: str) -> None:
-    ARTEFACTS.mkdir(exist_ok=True)
-    part.screenshot(path=ARTEFACTS / f"{name}.png")
-
-
-def choose(page, menu: str, item: str) -> None:
-    page.get_by_role("menuitem", name=menu, exact=True).click()
-    page.get_by_role("menuitem", name=item, exact=True).click()
 
 
 def code_cells(lab) -> list[dict]:

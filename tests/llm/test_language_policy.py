@@ -295,6 +295,7 @@ def test_the_values_of_a_batch_are_those_of_each_response_alone(model):
 def test_where_there_are_no_tokens_there_are_no_values(dtype):
     policy = LanguagePolicy(tiny_qwen2().to(dtype), Tokens(), 6)
     prompts, responses, mask = sampled(policy)
+    assert policy.features(prompts, responses, torch.zeros_like(mask)).dtype == dtype
     values = Critic(policy)(prompts, responses, torch.zeros_like(mask))
     assert values.dtype == dtype and (values == 0).all()
 
