@@ -4,6 +4,7 @@ What costs torch's import is imported where it is used, so that help and mistake
 """
 
 import inspect
+import os
 import re
 import shutil
 import sys
@@ -313,6 +314,139 @@ def plot(
     except (OSError, ValueError) as error:
         raise Refused(f"cannot draw to {out}: {getattr(error, 'strerror', None) or error}") from error
     print(f"Learning curves: {out}")
+
+
+@app.command()
+def grade(
+    name: Annotated[str, Argument(metavar="NAME", help="An assignment, such as a1.", show_default=False)],
+    submissions: Annotated[Path, Argument(help="A folder, a zip, or one notebook.", show_default=False)],
+    out: Annotated[Path, Option(metavar="RESULTS", help="The results' folder.")],
+    root: Annotated[Path, Option(help="Folder with solutions/.")] = Path("."),
+    jobs_: Annotated[
+        int | None, Option("-j", "--jobs", min=1, help="Submissions at once.", show_default="half of the cores")
+    ] = None,
+    resume: Annotated[bool, Option("--resume", help="Go on in RESULTS; what is finished and unchanged stays.")] = False,
+    cell_limit: Annotated[float, Option(min=1, help="Seconds for each cell.")] = 60,
+    limit: Annotated[float, Option(min=1, help="Seconds for a submission's cells together.")] = 600,
+    memory: Annotated[float, Option(min=2, help="Gigabytes of addresses that a kernel may have.")] = 6,
+    isolation: Annotated[
+        str | None, Option(metavar="KIND", help="full, limits or none.", show_default="the most that works here")
+    ] = None,
+    gradescope: Annotated[bool, Option("--gradescope", help="Write Gradescope's results.json for each, too.")] = False,
+) -> None:
+    """Grade notebooks: points for each question, the mistake by its name, and a page for each student.
+
+    SUBMISSIONS holds STUDENT.ipynb, STUDENT/NAME.ipynb, nbgrader's submitted/STUDENT/NAME/NAME.ipynb, or zips of these.
+    Answers are found by grade_id, else by the cell's id, its first line, or the function it defines. A student's
+    file is never run: a notebook is made anew from solutions/NAME, with its hidden tests and the student's answers, and
+    runs in a pytest of its own, with nbval. A question that hangs, ends Python or takes all memory costs itself alone.
+
+    RESULTS gets results/STUDENT.json as each is ready, then grades.csv (nbgrader's columns, then one a question),
+    results.json with the mistakes of the class, and feedback/STUDENT.html. Statuses: graded, not_attempted, timeout,
+    kernel_died, out_of_memory, unreadable, missing, wrong_assignment, needs_review, grader_error. The exit code is 0
+    when all are graded, 1 when some need a look, 2 when nothing was done.
+
+    What it protects from: accidents and casual cheating. A check that accepts everything, replaced functions, results
+    that differ outside the kernel give needs_review, and no points. It does not hold somebody who attacks the kernel
+    that his code runs in; where much is at stake, run it in a container. Which isolation was used is said at the end.
+    """
+    from minirl.course import batch as course
+
+    try:
+        if isolation not in (None, "full", "limits", "none"):
+            raise ValueError(f"there is no isolation {isolation!r}; expected one of: full, limits, none")
+        limits = course.Limits(cell_limit, limit, int(memory * 1e9), isolation=isolation or "")
+        job = course.Job(name, submissions, out, root, limits, resume)
+        graded(job, jobs_ or max((os.cpu_count() or 2) // 2, 1))
+        reported(out, gradescope)
+    except (ValueError, OSError) as error:
+        raise Refused(str(error)) from error
+
+
+def graded(job, workers: int) -> None:
+    """All submissions, with a progress bar; stopped early, it is said how to go on."""
+    from tqdm import tqdm
+
+    done = len(job.all) - len(job.todo)
+    try:
+        with tqdm(total=len(job.all), initial=done, desc=job.name, unit="submission") as bar:
+            for result in job.results(workers):
+                done += 1
+                bar.set_postfix_str(result.status, refresh=False)
+                bar.update()
+    except KeyboardInterrupt as reason:
+        stop(reason, f"{job.out} keeps {done} of {len(job.all)} results; go on with --resume")
+
+
+def reported(results: Path, gradescope: bool) -> None:
+    """Write what is made of results, print the class on one screen, and exit with 1 where somebody should look."""
+    from minirl.course import report
+
+    found = report.write(results, gradescope)
+    print(f"{report.summary(found)}\n{results / 'grades.csv'} has the points, {results / 'feedback'} a page for each")
+    if any(result["status"] not in report.FINE for result in found):
+        raise typer.Exit(1)
+
+
+@app.command("report")
+def report_(
+    results: Annotated[Path, Argument(metavar="RESULTS", help="A folder that minirl grade wrote.", show_default=False)],
+    gradescope: Annotated[bool, Option("--gradescope", help="Write Gradescope's results.json for each, too.")] = False,
+) -> None:
+    """Write a class's results anew from RESULTS/results/*.json, and print them on one screen.
+
+    After a look at one student, change the points or the status in that student's file, and run this: grades.csv,
+    results.json and the pages follow. Prints how many passed each question, the mistakes that were made most often, and
+    who needs a look. The exit code is 1 while somebody does.
+    """
+    try:
+        reported(results, gradescope)
+    except (ValueError, OSError) as error:
+        raise Refused(str(error)) from error
+
+
+@app.command()
+def check(
+    file: Annotated[Path, Argument(help="Your notebook.", show_default=False)],
+    root: Annotated[Path, Option(help="Folder with assignments/.")] = Path("."),
+    cell_limit: Annotated[float, Option(min=1, help="Seconds for each cell.")] = 60,
+) -> None:
+    """Read your notebook as the grader will, before you hand it in, and say what counts.
+
+    Finds your answers, runs them from top to bottom in a fresh kernel, and prints each check. The grader uses other
+    inputs besides these. The exit code is 0 when all of them pass, else 1.
+    """
+    from minirl.course import grade as course
+
+    try:
+        result = course.checked(file, root, cell_limit)
+    except (ValueError, OSError) as error:
+        raise Refused(str(error)) from error
+    for mark in result.questions:
+        print(f"{'✔' if mark.status == 'passed' else '✘'} {mark.question} {mark.title}: {mark.message}")
+    for note in result.notes:
+        print(f"Note: {note}")
+    print(f"{result.file or file}: {result.status}, {result.points:g} of {result.of:g} points in these checks")
+    if result.points < result.of:
+        raise typer.Exit(1)
+
+
+@app.command()
+def release(
+    names: Annotated[list[str], Argument(metavar="NAME...", help="Assignments, such as a1.", show_default=False)],
+    root: Annotated[Path, Option(help="Folder with solutions/.")] = Path("."),
+    out: Annotated[Path, Option(help="The students' zip.")] = Path("minirl-assignments.zip"),
+) -> None:
+    """Pack assignments for students: without solutions, hidden tests and outputs, in one zip.
+
+    Refused is a zip that would show a line of them. The same sources give the same zip, to the byte.
+    """
+    from minirl.course import release as course
+
+    try:
+        print(course.release(names, root, out))
+    except (ValueError, OSError) as error:
+        raise Refused(str(error)) from error
 
 
 def or_none(kind: type) -> Callable:

@@ -1,0 +1,172 @@
+"""A student's notebook, however it was saved, and the answers in it, wherever they are."""
+
+import ast
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import nbformat
+
+from minirl.course.intake import Unusable
+
+MOST_CELLS = 5_000
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell, with what it may be known by."""
+
+    source: str
+    id: str = ""
+    grade_id: str = ""
+    code: bool = True
+
+
+def cells(data: bytes) -> list[Cell]:
+    """The cells of a notebook of any format from 3 on; Unusable with a sentence otherwise."""
+    notebook = parsed(data)
+    version = notebook.get("nbformat")
+    if version == 3:
+        notebook = nbformat.convert(nbformat.from_dict(notebook), 4)
+    elif version != 4:
+        raise Unusable(f"its notebook format is {shortly(version)}; expected 4, or 3")
+    found = notebook.get("cells")
+    if not isinstance(found, list) or len(found) > MOST_CELLS:
+        raise Unusable("it has no list of cells" if not isinstance(found, list) else f"over {MOST_CELLS} cells")
+    return [cell(each) for each in found if isinstance(each, dict)]
+
+
+def parsed(data: bytes) -> dict:
+    try:
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig", "replace")
+        notebook = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        kind = "it is empty" if not data.strip() else "it is cut off, or was edited by hand"
+        kind = "it has unsolved merge conflicts" if re.search(r"^<<<<<<< ", text, re.M) else kind
+        raise Unusable(f"it is not a notebook: {kind} ({shortly(error)})") from None
+    if not isinstance(notebook, dict):
+        raise Unusable("it is JSON, and not a notebook")
+    return notebook
+
+
+def shortly(thing, most: int = 120) -> str:
+    """One printable line of it."""
+    line = "".join(letter if letter.isprintable() else " " for letter in str(thing))
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def cell(raw: dict) -> Cell:
+    source, metadata = raw.get("source", ""), raw.get("metadata")
+    if isinstance(source, list):
+        source = "".join(line for line in source if isinstance(line, str))
+    marks = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    name = marks.get("grade_id") if isinstance(marks, dict) else None
+    names = [each if isinstance(each, str) else "" for each in (raw.get("id"), name)]
+    clean = source.encode("utf-8", "replace").decode() if isinstance(source, str) else ""
+    return Cell(clean.replace("\r\n", "\n"), *names, raw.get("cell_type") == "code")
+
+
+@lru_cache(maxsize=4096)
+def tree(source: str) -> ast.Module | None:
+    """A cell as Python sees it, magics included; None where it does not parse."""
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    try:
+        return ast.parse(TransformerManager().transform_cell(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def defines(source: str) -> set[str]:
+    """The names that running a cell binds: functions, classes, variables, imports."""
+    if (parsed := tree(source)) is None:
+        return set(re.findall(r"^(?:def|class)\s+(\w+)", source, re.M))
+    return set().union(*(bound(node) for node in outside_functions(parsed)))
+
+
+def bound(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    return {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else set()
+
+
+def outside_functions(node: ast.AST) -> Iterable[ast.AST]:
+    """What runs when the cell runs: all but the bodies of functions."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            for first in [child.args, *getattr(child, "decorator_list", [])]:
+                yield from [first, *outside_functions(first)]
+        else:
+            yield from outside_functions(child)
+
+
+def needs(source: str, at_once: bool = False) -> set[str]:
+    """The names that a cell reads; `at_once`: while it runs, not when its functions are called."""
+    if (parsed := tree(source)) is None:
+        return set() if at_once else set(re.findall(r"\w+", source))
+    nodes = outside_functions(parsed) if at_once else ast.walk(parsed)
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+
+
+def is_stub(source: str, stub: str) -> bool:
+    """Whether nothing was written: the cell as it was given, but for blanks."""
+    return "".join(source.split()) == "".join(stub.split())
+
+
+@dataclass(frozen=True)
+class Found:
+    """The answer to one question: its source, the cells it was taken from, and what is to be said of that."""
+
+    source: str | None
+    places: tuple[int, ...] = ()
+    note: str = ""
+
+
+def find(known: str, label: str, names: tuple[str, ...], stub: str, student: list[Cell]) -> Found:
+    """The answer cell by grade_id, else id, else its first line, else the function it defines; the last one counts."""
+    marker = re.compile(rf"^#\s*GRADED:\s*{re.escape(label)}\b", re.M)
+    ways = (
+        lambda cell: cell.grade_id == known,
+        lambda cell: cell.id == known,
+        lambda cell: bool(marker.search(cell.source)),
+    )
+    code = [(place, cell) for place, cell in enumerate(student) if cell.code]
+    marked = next((hits for way in ways if (hits := [(p, c) for p, c in code if way(c)])), [])
+    written = [(p, c) for p, c in marked if not is_stub(c.source, stub)]
+    defining = [(p, c) for p, c in code if set(names) & defines(c.source) and not is_stub(c.source, stub)]
+    places = tuple(place for place, _ in marked)
+    if not written and defining:  # it was written into a cell of its own
+        place, cell = defining[-1]
+        note = f"the answer to {label} was found in another cell" if marked else ""
+        return Found(cell.source, (*places, place), note)
+    if not written:
+        return Found(marked[-1][1].source if marked else None, places)
+    place, cell = written[-1]
+    note = f"the answer to {label} is there {len(written)} times; the last one counts" if len(written) > 1 else ""
+    missing = set(names) - defines(cell.source)
+    rest = [(p, c) for p, c in defining if missing & defines(c.source) and p not in places]
+    if missing and rest:  # it was split
+        pieces = sorted([(place, cell), rest[-1]], key=lambda piece: piece[0])
+        joined = "\n\n".join(piece.source for _, piece in pieces)
+        return Found(joined, (*places, rest[-1][0]), f"the answer to {label} was found in two cells")
+    return Found(cell.source, places, note)
+
+
+def without_markers(source: str) -> str:
+    """A cell of which no line is an order to nbval."""
+    if "NBVAL_" not in source and "PYTEST_VALIDATE_" not in source:
+        return source
+    lines = [
+        line if not re.fullmatch(r"\s*#[#\s]*(NBVAL_\w+|PYTEST_VALIDATE_\w+)\s*", line) else "# (a marker was here)"
+        for line in source.splitlines()
+    ]
+    return "\n".join(lines)
+
+
+def cleaned(student: list[Cell]) -> list[Cell]:
+    return [replace(cell, source=without_markers(cell.source)) for cell in student]

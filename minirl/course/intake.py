@@ -1,0 +1,177 @@
+"""What was handed in, and by whom: files, folders, nbgrader's layout and zips. Nothing is unpacked to disk or run.
+
+A student is named by a folder, or by a file that lies alone. What cannot be taken says why.
+"""
+
+import io
+import os
+import stat
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+LARGEST = 20_000_000  # bytes of a notebook
+LARGEST_ZIP = 200_000_000  # bytes of a zip, and of all that is in it
+MOST = 20_000  # files
+SQUEEZED = 200  # times smaller than what is in it: a bomb
+LEFT_OUT = {"__MACOSX", ".ipynb_checkpoints"}
+
+
+class Unusable(ValueError):
+    """What was handed in cannot be taken; the sentence says why."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file below the folder, or in a zip: the parts of its name, how to read it, or why it is not read."""
+
+    parts: tuple[str, ...]
+    read: Callable[[], bytes]
+    refused: str = ""
+
+    @property
+    def name(self) -> str:
+        return "/".join(self.parts)
+
+
+@dataclass
+class Submission:
+    """What one student handed in: notebooks to choose from, the likeliest first, or why there is none."""
+
+    student: str
+    notebooks: list[Entry] = field(default_factory=list)
+    refused: str = ""
+
+
+def submissions(path: Path, assignment: str) -> list[Submission]:
+    """All that was handed in, by student, in the order of their names."""
+    if not path.exists():
+        raise Unusable(f"there is nothing at {path}")
+    folders, entries = found(path)
+    top = {entry.parts[0] for entry in entries if len(entry.parts) > 1} | folders
+    shell = next((name for name in ("submitted", path.stem) if top == {name}), None)
+    if shell and all(entry.parts[0] == shell for entry in entries) and any(len(e.parts) > 2 for e in entries):
+        entries = [Entry(entry.parts[1:], entry.read, entry.refused) for entry in entries]
+        inner = path / shell
+        folders = {each.name for each in inner.iterdir() if each.is_dir()} if inner.is_dir() else set()
+    students = {name: Submission(name) for name in folders if not name.startswith(".") and name not in LEFT_OUT}
+    for entry in entries:
+        student = owner(entry, assignment)
+        add(students.setdefault(student, Submission(student)), entry)
+    for submission in students.values():
+        submission.notebooks = likeliest(submission.notebooks, assignment)
+    return [students[name] for name in sorted(students)]
+
+
+def found(path: Path) -> tuple[set[str], list[Entry]]:
+    """The folders right below, and all files that may be notebooks."""
+    if path.is_file() and path.suffix == ".zip":
+        return set(), wanted(unpacked((), partial(limited, path, LARGEST_ZIP)))
+    if path.is_file():
+        return set(), [Entry((path.name,), partial(limited, path, LARGEST))]
+    folders = {each.name for each in path.iterdir() if each.is_dir() and not each.is_symlink()}
+    return folders, wanted(walked(path))
+
+
+def wanted(entries: Iterator[Entry]) -> list[Entry]:
+    """Without what editors and systems leave behind; Unusable when there are too many."""
+    kept = []
+    for number, entry in enumerate(entries):
+        if number >= MOST:
+            raise Unusable(f"more than {MOST} files were handed in: that is no class")
+        hidden = any(part in LEFT_OUT or part.startswith(".") for part in entry.parts)
+        if not hidden and (entry.refused or entry.parts[-1].endswith(".ipynb")):
+            kept.append(entry)
+    return sorted(kept, key=lambda entry: entry.parts)
+
+
+def walked(folder: Path) -> Iterator[Entry]:
+    """Files below a folder, and what is in zips there; links are not followed."""
+    for place, inside, files in os.walk(folder, followlinks=False):
+        for name in sorted(files + [each for each in inside if Path(place, each).is_symlink()]):
+            path = Path(place, name)
+            parts = path.relative_to(folder).parts
+            if path.is_symlink():
+                yield Entry(parts, bytes, f"{name} is a link, and links are not followed")
+            elif not path.is_file():
+                yield Entry(parts, bytes, f"{name} is not a file")
+            elif name.lower().endswith(".zip"):
+                yield from unpacked((*parts[:-1], path.stem), partial(limited, path, LARGEST_ZIP))
+            else:
+                yield Entry(parts, partial(limited, path, LARGEST))
+
+
+def limited(path: Path, largest: int) -> bytes:
+    if path.stat().st_size > largest:
+        raise Unusable(f"{path.name} is larger than {largest // 1_000_000} MB")
+    return path.read_bytes()
+
+
+def unpacked(prefix: tuple[str, ...], read: Callable[[], bytes], depth: int = 0) -> Iterator[Entry]:
+    """The files in a zip, and in zips in it, as if they lay in a folder of its name; a bad zip is one refused entry."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(read()))
+        members = [each for each in archive.infolist() if not each.is_dir()]
+        refuse_hostile(archive, members)
+    except (Unusable, zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, ValueError) as error:
+        reason = str(error) if isinstance(error, Unusable) else f"it is not a zip that can be read: {error}"
+        yield Entry(prefix or ("the zip",), bytes, reason)
+        return
+    for member in members:
+        parts = prefix + PurePosixPath(member.filename).parts
+        if member.filename.lower().endswith(".zip") and depth == 0:
+            yield from unpacked((*parts[:-1], Path(parts[-1]).stem), partial(archive.read, member), depth + 1)
+        else:
+            yield Entry(parts, partial(member_read, archive, member))
+
+
+def refuse_hostile(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> None:
+    if len(members) > MOST:
+        raise Unusable(f"the zip has more than {MOST} files")
+    if sum(member.file_size for member in members) > LARGEST_ZIP:
+        raise Unusable(f"the zip unpacks to more than {LARGEST_ZIP // 1_000_000} MB")
+    for member in members:
+        parts = PurePosixPath(member.filename.replace("\\", "/")).parts
+        if ".." in parts or member.filename.startswith(("/", "\\")) or ":" in parts[0]:
+            raise Unusable(f"the zip has a file that would land outside its folder: {member.filename}")
+        if stat.S_ISLNK(member.external_attr >> 16):
+            raise Unusable(f"the zip has a link in it: {member.filename}")
+        if member.flag_bits & 1:
+            raise Unusable("the zip is encrypted")
+        if member.file_size > 1_000_000 and member.file_size > SQUEEZED * max(member.compress_size, 1):
+            raise Unusable(f"the zip is a bomb: {member.filename} is squeezed more than {SQUEEZED} times")
+
+
+def member_read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """A file of a zip; what its header says of its size is not believed."""
+    with archive.open(member) as file:
+        data = file.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise Unusable(f"{member.filename} is larger than {LARGEST // 1_000_000} MB")
+    return data
+
+
+def owner(entry: Entry, assignment: str) -> str:
+    """Whose it is: the first folder's name, or the file's without the assignment's."""
+    if len(entry.parts) > 1:
+        return entry.parts[0]
+    stem = Path(entry.parts[0]).stem if entry.parts[0].endswith((".ipynb", ".zip")) else entry.parts[0]
+    for ending in (f"_{assignment}", f"-{assignment}"):
+        stem = stem.removesuffix(ending) or stem
+    return stem
+
+
+def add(submission: Submission, entry: Entry) -> None:
+    if entry.refused:
+        submission.refused = entry.refused
+    else:
+        submission.notebooks.append(entry)
+
+
+def likeliest(notebooks: list[Entry], assignment: str) -> list[Entry]:
+    """Those of the assignment's name if there are any; else those that do not lie in another assignment's folder."""
+    named = [entry for entry in notebooks if entry.parts[-1].lower() == f"{assignment}.ipynb"]
+    folder = [entry for entry in named if entry.parts[-2:-1] == (assignment,)]
+    return folder or named or notebooks

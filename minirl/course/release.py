@@ -1,0 +1,51 @@
+"""What students get: assignments without solutions and hidden tests, in one zip, the same to the byte each time."""
+
+import re
+import zipfile
+from pathlib import Path
+
+import nbformat
+
+import minirl
+from minirl.course.assign import asked, secrets, source_path, text, without_answers
+
+NOT_BEFORE = (1980, 1, 1, 0, 0, 0)  # a zip's first day: no time of its own
+READ_ME = """# {titles}
+
+1. Install minirl {version} as the course says, and start JupyterLab in this folder.
+2. Open a notebook and write your answers where it says YOUR CODE HERE. Run the check below each of them.
+3. Before you hand it in: `minirl check {example}` reads the file as the grader will, and says what counts.
+
+Hand in the notebook itself. Do not rename the first line of an answer, or the functions; all else is yours.
+"""
+
+
+def release(names: list[str], root: Path, out: Path) -> Path:
+    """Write the students' zip; ValueError where a line of a solution or a hidden test would be in it."""
+    sources = {name: nbformat.read(source_path(name, root), as_version=4) for name in names}
+    files = {f"{name}/{name}.ipynb": text(without_answers(source)) for name, source in sources.items()}
+    titles = ", ".join(f"{name} ({sum(each.points for each in asked(sources[name]))} points)" for name in names)
+    example = f"{names[0]}/{names[0]}.ipynb"
+    files["README.md"] = READ_ME.format(titles=titles, version=minirl.__version__, example=example)
+    refuse_secrets(sources, files)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    half = out.with_name(f".{out.name}.half")
+    with zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            archive.writestr(zipfile.ZipInfo(name, NOT_BEFORE), files[name], zipfile.ZIP_DEFLATED)
+    half.replace(out)
+    return out
+
+
+def refuse_secrets(sources: dict, files: dict[str, str]) -> None:
+    """Of all assignments together: what one hides may not stand in another."""
+    shown = {name: squeezed(content) for name, content in files.items()}
+    for source in sources.values():
+        for secret in secrets(source):
+            for name, content in shown.items():
+                if squeezed(secret) in content:
+                    raise ValueError(f"{name} would show a line of a solution or hidden test: {secret!r}")
+
+
+def squeezed(content: str) -> str:
+    return re.sub(r"[\s\\]", "", content)

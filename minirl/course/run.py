@@ -1,0 +1,171 @@
+"""One notebook in one pytest process in one fresh folder, and what came of each of its cells."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+
+import minirl
+from minirl.course import engine
+
+KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
+_alive: set[subprocess.Popen] = set()
+STARTING = 150  # seconds that a kernel may take to start on a busy machine
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a submission may use."""
+
+    cell: float = 60  # seconds
+    whole: float = 600  # seconds, all cells and all kernels together
+    memory: int = 6_000_000_000  # bytes of addresses; torch alone takes about one
+    file_size: int = 50_000_000  # bytes
+    processes: int = 200  # and threads, more than there were
+    isolation: str = ""  # full, limits or none: what kernel.isolation found
+    hidden: tuple[str, ...] = ()  # folders that a kernel should not see
+
+
+@dataclass
+class Ran:
+    """What happened to each cell, by (kind, of); the first trouble, where it was, and whether pytest itself failed."""
+
+    cells: dict[tuple[str, str], dict] = field(default_factory=dict)
+    trouble: str = ""
+    at: tuple[str, str] | None = None
+    broken: str = ""
+
+
+def run(notebook, limits: Limits, seconds: float) -> Ran:
+    """Run a rebuilt notebook; it ends after `seconds` whatever happens."""
+    box = Path(tempfile.mkdtemp(prefix="minirl-"))
+    try:
+        record = prepare(box, notebook, limits, seconds)
+        code = watched(engine.command(box / "book" / "work.ipynb", record, limits.cell), box, seconds)
+        return what_happened(record, code, box)
+    finally:
+        shutil.rmtree(box, ignore_errors=True)
+
+
+def prepare(box: Path, notebook, limits: Limits, seconds: float) -> Path:
+    """Everything a run reads or writes, in one folder; returns the file that the record goes to."""
+    for name in ("book", "home", "run", "kernels/minirl-grade", "book/record"):
+        (box / name).mkdir(parents=True)
+    nbformat.write(notebook, box / "book" / "work.ipynb")
+    (box / "book" / "pytest.ini").write_text("[pytest]\n")
+    hidden = [str(box / "book"), *(each for each in limits.hidden if Path(each).is_dir())]
+    settings = {
+        "isolation": limits.isolation,
+        "seconds": int(seconds) + 60,
+        "memory": limits.memory,
+        "file_size": limits.file_size,
+        "processes": limits.processes,
+        "home": str(box / "home"),
+        "open": [str(box / "home"), str(box / "run")],
+        "hidden": hidden,
+    }
+    launch = [sys.executable, "-m", "minirl.course.kernel", json.dumps(settings), "{connection_file}"]
+    spec = {"argv": launch, "display_name": "grading", "language": "python", "env": {}}
+    (box / "kernels" / "minirl-grade" / "kernel.json").write_text(json.dumps(spec))
+    return box / "book" / "record" / "cells.jsonl"
+
+
+def environment(box: Path) -> dict[str, str]:
+    """What a run may know of this machine: little."""
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    home = str(box / "home")
+    return kept | {
+        "HOME": home,
+        "TMPDIR": home,
+        "IPYTHONDIR": f"{home}/ipython",
+        "MPLCONFIGDIR": f"{home}/matplotlib",
+        "JUPYTER_PATH": str(box),
+        "JUPYTER_RUNTIME_DIR": str(box / "run"),
+        "JUPYTER_CONFIG_DIR": f"{home}/jupyter",
+        "JUPYTER_DATA_DIR": f"{home}/jupyter-data",
+        "PYTHONPATH": str(Path(minirl.__file__).parent.parent),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "MINIRL_FAST": "1",
+        "MPLBACKEND": "agg",
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+def watched(command: list[str], box: Path, seconds: float) -> int | None:
+    """Its exit code; None when it had to be ended."""
+    with open(box / "book" / "log", "wb") as log:
+        process = subprocess.Popen(
+            command, cwd=box / "book", env=environment(box), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            start_new_session=os.name == "posix",
+        )  # fmt: skip
+        _alive.add(process)
+        try:
+            return process.wait(seconds + STARTING)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            end(process)
+            _alive.discard(process)
+
+
+def end(process: subprocess.Popen) -> None:
+    """A process and those it started; a kernel that was left goes with them."""
+    if process.poll() is None:
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+        process.wait()
+
+
+def end_all() -> None:
+    """Everything that runs now, when grading is stopped."""
+    for process in list(_alive):
+        end(process)
+
+
+def what_happened(record: Path, code: int | None, box: Path) -> Ran:
+    lines = [json.loads(line) for line in record.read_text("utf-8").splitlines()] if record.exists() else []
+    ran, begun = Ran(), None
+    for line in lines:
+        place = (line.get("kind", ""), line.get("of", ""))
+        if line["event"] == "begins":
+            begun = place
+            continue
+        ran.cells[place], begun = line, None
+        if line["trouble"] and not ran.trouble:
+            ran.trouble, ran.at = line["trouble"], place
+    if begun is not None and not ran.trouble:
+        ran.trouble, ran.at = ("timeout" if code is None else "died"), begun
+    if ran.trouble == "no kernel" or (not lines and code is not None):
+        ran.broken = last_line(box / "book" / "log")
+    elif not lines:
+        ran.broken = f"no cell had begun after {STARTING} seconds"
+    return ran
+
+
+def last_line(log: Path) -> str:
+    lines = [line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1] if lines else "pytest said nothing"
+
+
+class Budget:
+    """Seconds that are left."""
+
+    def __init__(self, seconds: float):
+        self.until = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        return max(self.until - time.monotonic(), 0)

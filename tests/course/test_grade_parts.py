@@ -1,0 +1,265 @@
+"""What the grader does before and after a kernel: who handed in what, where the answers are, and what is written."""
+
+import csv
+import io
+import json
+import zipfile
+
+import demo_assignment
+import nbformat
+import pytest
+from demo_assignment import SOLUTIONS, answer
+from submissions import RIGHT, book, saved, zipped
+
+from minirl.cli import main
+from minirl.course import intake, report
+from minirl.course.answers import Cell, cells, defines, find, needs, without_markers
+from minirl.course.batch import key
+from minirl.course.rebuild import placed, rebuilt, template, work
+from minirl.course.witness import agrees, packed, unpacked
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return demo_assignment.written(tmp_path_factory.mktemp("course"))
+
+
+@pytest.fixture(scope="module")
+def assignment(root):
+    return template("a2", root)
+
+
+def students(folder, name="a2"):
+    return {each.student: [entry.name for entry in each.notebooks] for each in intake.submissions(folder, name)}
+
+
+def laid(folder, *paths):
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text("{}")
+    return folder
+
+
+# Who handed in what.
+
+
+def test_flat_files_and_folders(tmp_path):
+    laid(tmp_path, "ada.ipynb", "bob_a2.ipynb", "cy/a2.ipynb", "dee/a2/a2.ipynb", "dee/a1/a1.ipynb", "eve/x.ipynb")
+    assert students(tmp_path) == {
+        "ada": ["ada.ipynb"],
+        "bob": ["bob_a2.ipynb"],
+        "cy": ["cy/a2.ipynb"],
+        "dee": ["dee/a2/a2.ipynb"],
+        "eve": ["eve/x.ipynb"],
+    }
+
+
+@pytest.mark.parametrize("path", [".", "submitted"])
+def test_nbgraders_layout_from_outside_and_inside(tmp_path, path):
+    laid(tmp_path, "submitted/ada/a2/a2.ipynb", "submitted/bob/a2/a2.ipynb", "submitted/bob/a2/timestamp.txt")
+    (tmp_path / "submitted" / "cy").mkdir()
+    assert [*students(tmp_path / path)] == ["ada", "bob", "cy"]
+
+
+@pytest.mark.parametrize("top", ["", "class/"])
+def test_one_zip_of_all(tmp_path, top):
+    (tmp_path / "class.zip").write_bytes(zipped({f"{top}ada/a2.ipynb": b"{}", f"{top}bob/a2.ipynb": b"{}"}))
+    assert [*students(tmp_path / "class.zip")] == ["ada", "bob"]
+
+
+def test_a_zip_of_zips(tmp_path):
+    (tmp_path / "class.zip").write_bytes(
+        zipped({"ada.zip": zipped({"a2.ipynb": b"{}"}), "bob.zip": zipped({"b/a2.ipynb": b"1"})})
+    )
+    assert [*students(tmp_path / "class.zip")] == ["ada", "bob"]
+
+
+def test_one_file_and_nothing(tmp_path):
+    laid(tmp_path, "ada.ipynb")
+    assert [*students(tmp_path / "ada.ipynb")] == ["ada"]
+    with pytest.raises(ValueError, match="there is nothing"):
+        students(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.ipynb", "/x.ipynb", "a/../../x.ipynb", "C:\\x.ipynb", "..\\x.ipynb", "\\x.ipynb"]
+)
+def test_no_zip_reaches_outside(tmp_path, name):
+    (tmp_path / "ada.zip").write_bytes(zipped({name: b"{}"}))
+    (found,) = intake.submissions(tmp_path, "a2")
+    assert found.student == "ada" and not found.notebooks and "outside" in found.refused
+
+
+def test_what_a_zip_says_of_its_sizes_is_not_believed(tmp_path, monkeypatch):
+    monkeypatch.setattr(intake, "LARGEST", 1000)
+    (tmp_path / "ada.zip").write_bytes(zipped({"a2.ipynb": b"{}" * 900}))
+    (found,) = intake.submissions(tmp_path, "a2")
+    with pytest.raises(intake.Unusable, match="larger"):
+        found.notebooks[0].read()
+
+
+def test_too_many_files_are_no_class(tmp_path, monkeypatch):
+    monkeypatch.setattr(intake, "MOST", 3)
+    with pytest.raises(intake.Unusable, match="more than 3 files"):
+        students(laid(tmp_path, *(f"s{number}.ipynb" for number in range(5))))
+
+
+def test_links_to_folders_are_not_followed(tmp_path):
+    laid(tmp_path, "elsewhere/a2.ipynb")
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "ada").symlink_to(tmp_path / "elsewhere")
+    (found,) = intake.submissions(tmp_path / "class", "a2")
+    assert (found.student, found.notebooks) == ("ada", []) and "link" in found.refused
+
+
+# Where the answers are.
+
+
+def test_an_answer_is_found_by_each_of_four_marks():
+    stub, source = "# GRADED: q1\ndef f(x):\n    raise NotImplementedError()", "def f(x):\n    return x"
+    for cell in (
+        Cell(source, grade_id="a2-q1"),
+        Cell(source, id="a2-q1"),
+        Cell(f"# GRADED: q1 (do not edit)\n{source}"),
+        Cell(source),
+    ):
+        others = [Cell("print(1)"), Cell("# GRADED: q10\ndef g(): ..."), Cell(source, code=False)]
+        found = find("a2-q1", "q1", ("f",), stub, [*others, cell])
+        assert (found.source, found.places, found.note) == (cell.source, (3,), "")
+
+
+def test_names_are_read_as_python_reads_them():
+    source = (
+        "import a.b, c as d\nfrom e import f\n%lsmagic\ndef i(j=k):\n    l = m\nclass n:\n    o = p\nfor q in r: ..."
+    )
+    assert {"a", "d", "f", "i", "n", "q"} <= defines(source) and "l" not in defines(source)
+    assert {"k", "p", "r"} <= needs(source, at_once=True) and "m" not in needs(source, at_once=True)
+    assert "m" in needs(source) and defines("def f(:\nclass g") == {"f", "g"}
+
+
+def test_no_line_orders_nbval():
+    from nbval.plugin import find_comment_markers
+
+    source = "x = 1\n  ## NBVAL_RAISES_EXCEPTION \n#PYTEST_VALIDATE_IGNORE_OUTPUT\ny = 2\x0c#NBVAL_SKIP\u2028z"
+    assert [*find_comment_markers(source)] and not [*find_comment_markers(without_markers(source))]
+
+
+def test_helpers_stand_where_they_can_run(root, assignment):
+    notebook = book(root, **RIGHT)
+    sources = [
+        "last = shifted + 1",
+        "def early(x):\n    return centered(x)",
+        "shifted = token_weights(torch.ones(1, 1, 1))",
+    ]
+    notebook.cells[0:0] = [nbformat.v4.new_code_cell(source) for source in sources]
+    taken = work(assignment, cells(saved(notebook)))
+    assert taken.helpers == sources and placed(assignment, taken) == [0, 0, 4]
+
+
+def test_the_rebuilt_notebook_has_nothing_of_the_students_but_sources(root, assignment):
+    notebook = book(root, **RIGHT)
+    for each in notebook.cells:
+        each.metadata["tags"], each.metadata["name"] = ["raises-exception"], "theirs"
+    made = rebuilt(assignment, work(assignment, cells(saved(notebook))), "n")
+    assert {cell.cell_type for cell in made.cells} == {"code"} and made.metadata.kernelspec.name == "minirl-grade"
+    assert all(set(cell.metadata) == {"minirl"} and not cell.outputs for cell in made.cells)
+    kinds = [cell.metadata.minirl.kind for cell in made.cells]
+    assert kinds == ["begin", "setup", *["answer", "check", "canary", "witness"] * len(SOLUTIONS)]
+    assert sum("hidden(" in cell.source for cell in made.cells) == 2 * len(SOLUTIONS)
+    nbformat.validate(made)
+
+
+def test_an_instructors_example_is_kept_where_a_student_needs_it(root, assignment):
+    notebook = book(root, **(RIGHT | {"q5": RIGHT["q5"] + " + 0 * example.sum()"}))
+    made = rebuilt(assignment, work(assignment, cells(saved(notebook))), "n")
+    assert [cell.metadata.minirl.kind for cell in made.cells].count("between") == 1
+
+
+# What is compared outside, and what is written.
+
+
+def test_numbers_leave_the_kernel_as_they_are():
+    import torch
+
+    for thing in (torch.tensor([[1.5, float("nan")]]), torch.tensor(3), torch.zeros(0, 2), torch.tensor([True, False])):
+        back = unpacked(json.loads(json.dumps(packed(thing))))
+        assert back.dtype == thing.dtype and back.shape == thing.shape
+        assert torch.equal(
+            back.nan_to_num() if thing.is_floating_point() else back,
+            thing.nan_to_num() if thing.is_floating_point() else thing,
+        )
+    assert [unpacked(packed(thing)) for thing in (None, True, 3, "x")] == [None, True, 3, "x"]
+
+
+def test_a_forged_or_missing_witness_agrees_with_nothing():
+    import torch
+
+    from minirl.course.check import find as question
+
+    ours = [{"parts": [packed(torch.tensor([1.0, 2.0]))], "gradients": [], "changed": []}]
+    assert agrees(question("a2.q1a"), ours, ours)
+    for theirs in ([], ours * 2, [{"error": "ValueError"}], [{"called": "centered"}], [{**ours[0], "parts": []}]):
+        assert not agrees(question("a2.q1a"), ours, theirs)
+
+
+NASTY = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\tx", "<script>alert(1)</script>", 'a"b,c\nd', "Zoë Ünal"]
+
+
+def test_names_are_harmless_in_every_form(tmp_path):
+    (tmp_path / "results").mkdir()
+    for name in NASTY:
+        mark = {"question": "a2.q1a", "check": "", "title": "<b>", "status": "wrong", "points": 0, "of": 2}
+        mark |= {"message": "<img onerror=x> & 'so'", "mistake": None, "review": ""}
+        result = {"student": name, "assignment": "a2", "status": "graded", "points": 0, "of": 2, "isolation": "full"}
+        result |= {"file": "x", "fingerprint": "", "notes": ["<i>"], "questions": [mark]}
+        (tmp_path / "results" / f"{key(name)}.json").write_text(json.dumps(result), "utf-8")
+    report.write(tmp_path, gradescope=True)
+    rows = [*csv.DictReader(io.StringIO((tmp_path / "grades.csv").read_text("utf-8")))]
+    assert not [row for row in rows if row["student_id"].startswith(report.FORMULAS)]
+    assert sorted(row["student_id"].removeprefix("'") for row in rows) == sorted(NASTY)
+    for page in (tmp_path / "feedback").iterdir():
+        text = page.read_text("utf-8")
+        assert not {"<script", "<img", "<i>", "<b>"} & set(text.replace(">", "> ").split()) and "<img" not in text
+        assert "<script>alert" not in text and "&lt;img onerror=x&gt;" in text
+    tests = json.loads((tmp_path / "gradescope" / f"{key('+1')}.json").read_text("utf-8"))["tests"]
+    assert tests[0]["status"] == "failed" and tests[0]["max_score"] == 2
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "CON", "x" * 300, ".", "", "a\0b", "Ada", "ada"])
+def test_a_students_name_makes_a_file_name(name):
+    made = key(name)
+    assert made and "/" not in made and "\0" not in made and made not in (".", "..") and len(made) < 100
+    assert key("Ada") != key("ada") and key("Ada").lower() != key("ada").lower()
+
+
+# What students get.
+
+
+def test_a_release_has_no_secrets_and_is_always_the_same(root, tmp_path, capsys):
+    first, second = tmp_path / "one.zip", tmp_path / "two.zip"
+    for out in (first, second):
+        with pytest.raises(SystemExit) as exit:
+            main(["release", "a2", "--root", str(root), "--out", str(out)])
+        assert not exit.value.code
+    assert first.read_bytes() == second.read_bytes()
+    with zipfile.ZipFile(first) as archive:
+        assert archive.namelist() == ["README.md", "a2/a2.ipynb"]
+        texts = [archive.read(name).decode() for name in archive.namelist()]
+    assert "11 points" in texts[0] and "minirl check a2/a2.ipynb" in texts[0]
+    assert all("hidden(" not in text and "SOLUTION" not in text for text in texts)
+    assert not any(body.strip().splitlines()[-1].strip() in text for body in RIGHT.values() for text in texts)
+
+
+def test_a_release_that_would_tell_is_refused(tmp_path):
+    root = demo_assignment.written(tmp_path)
+    path = root / "solutions" / "a2" / "a2.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[0].source += f"\n\nFor example{RIGHT['q2']}"
+    nbformat.write(notebook, path)
+    with pytest.raises(SystemExit) as exit:
+        main(["release", "a2", "--root", str(root), "--out", str(tmp_path / "out.zip")])
+    assert exit.value.code == 2 and not (tmp_path / "out.zip").exists()
+
+
+def test_the_answers_of_the_demo_are_whole():
+    assert all(answer(label, body).startswith("# GRADED") for label, (_, _, body, _) in SOLUTIONS.items())
