@@ -109,6 +109,9 @@ class Critic(nn.Module):
         rows_per_pass: int | None = None,
     ):
         super().__init__()
+        if not (hasattr(body, "features") and hasattr(body, "width")):
+            wanted = "expected a body such as a LanguagePolicy, or a PrefixReader for a toy"
+            raise ValueError(f"a critic reads features, which {type(body).__name__} does not have; {wanted}")
         for name, share in {"gamma": gamma, "lam": lam, "value_lam": value_lam}.items():
             _check_share(name, share)
         if steps < 1 or warmup < 0 or not learning_rate > 0:

@@ -564,7 +564,7 @@ def draw(rows: list[dict], figure=None):
     entries = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     look = {"ncols": 5, "frameon": False, "fontsize": "small", "columnspacing": 1.2, "handletextpad": 0.4}
     figure.legend(entries.values(), entries.keys(), loc="outside upper center", **look)
-    figure.supxlabel("held-out prompts answered right, %: sampled, with 95 % interval, and greedy", fontsize="medium")
+    figure.supxlabel("answered right, %: sampled, with 95 % interval, and greedy", fontsize="medium")
     return figure
 
 

@@ -500,3 +500,10 @@ def test_the_price_per_token_descends_the_kl_of_whole_responses(float64):
     drift = oracle.derivative(policy, lambda: oracle.kl(policy, reference, PROMPT))
     found = expected_gradient(arbitrary_critic, {"beta": 0.7, "kl": "k1", "kl_in": "reward"})
     torch.testing.assert_close(found, climb - 0.7 * drift)
+
+
+def test_a_body_without_features_is_refused_with_what_would_do():
+    with pytest.raises(
+        ValueError, match=r"which SortingPolicy does not have; expected a body such as a Lang"
+    ):
+        Critic(SortingPolicy())

@@ -205,6 +205,7 @@ def named_gradients(answer) -> str | None:
 
 def steps():
     """A seed, a learning rate, and a rollout: prompts, responses, mask, rewards."""
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)]).step()  # imports a lot, which is slow while calls are watched
     prompts = torch.tensor([[1, 0, 2], [3, 2, 1]])
     responses = torch.tensor([[[0, 1, 2], [1, 0, 2], [2, 2, 0]], [[1, 2, 3], [3, 3, 3], [0, 2, 3]]])
     whole = torch.ones(2, 3, 3, dtype=torch.bool)
