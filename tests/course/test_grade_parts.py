@@ -18,6 +18,7 @@ from minirl.course.answers import Cell, cells, defines, find, needs, without_mar
 from minirl.course.batch import key
 from minirl.course.grade import written
 from minirl.course.rebuild import placed, rebuilt, template, work
+from minirl.course.release import release
 from minirl.course.run import what_happened
 from minirl.course.witness import agrees, packed, unpacked
 
@@ -282,11 +283,19 @@ def test_a_release_has_no_secrets_and_is_always_the_same(root, tmp_path, capsys)
         assert not exit.value.code
     assert first.read_bytes() == second.read_bytes()
     with zipfile.ZipFile(first) as archive:
-        assert archive.namelist() == ["README.md", "a2/a2.ipynb"]
+        assert archive.namelist() == ["README.md", "a2/a2.ipynb", "assignments/a2/a2.ipynb"]
         texts = [archive.read(name).decode() for name in archive.namelist()]
     assert "11 points" in texts[0] and "minirl check a2/a2.ipynb" in texts[0]
     assert all("hidden(" not in text and "SOLUTION" not in text for text in texts)
     assert not any(body.strip().splitlines()[-1].strip() in text for body in RIGHT.values() for text in texts)
+
+
+def test_all_assignments_of_the_course_can_be_released_together(tmp_path):
+    with zipfile.ZipFile(release(REAL, COURSE, tmp_path / "all.zip")) as archive:
+        assert len(archive.namelist()) == 2 * len(REAL) + 1
+        for name in REAL:
+            written = (COURSE / "assignments" / name / f"{name}.ipynb").read_bytes()
+            assert archive.read(f"{name}/{name}.ipynb") == archive.read(f"assignments/{name}/{name}.ipynb") == written
 
 
 def test_a_release_that_would_tell_is_refused(tmp_path):
