@@ -319,7 +319,9 @@ def plot(
 @app.command()
 def grade(
     name: Annotated[str, Argument(metavar="NAME", help="An assignment, such as a1.", show_default=False)],
-    submissions: Annotated[Path, Argument(help="A folder, a zip, or one notebook.", show_default=False)],
+    submissions: Annotated[
+        Path, Argument(metavar="SUBMISSIONS", help="A folder, a zip, or one notebook.", show_default=False)
+    ],
     out: Annotated[Path, Option(metavar="RESULTS", help="The results' folder.")],
     root: Annotated[Path, Option(help="Folder with solutions/.")] = Path("."),
     jobs_: Annotated[
@@ -407,7 +409,7 @@ def report_(
 
 @app.command()
 def check(
-    file: Annotated[Path, Argument(help="Your notebook.", show_default=False)],
+    file: Annotated[Path, Argument(metavar="FILE", help="Your notebook.", show_default=False)],
     root: Annotated[Path, Option(help="Folder with assignments/.")] = Path("."),
     cell_limit: Annotated[float, Option(min=1, help="Seconds for each cell.")] = 60,
 ) -> None:

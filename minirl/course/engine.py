@@ -50,7 +50,8 @@ class OverSockets(KernelManager):
 
     def __init__(self, **options):
         run = os.environ["JUPYTER_RUNTIME_DIR"]
-        super().__init__(transport="ipc", ip=f"{run}/k", connection_file=f"{run}/kernel.json", **options)
+        where = {"transport": "ipc", "ip": f"{run}/k"} if os.name == "posix" else {}
+        super().__init__(connection_file=f"{run}/kernel.json", **where, **options)
         self.context.setsockopt(zmq.RCVHWM, 0)  # or what is said beyond a thousand messages is lost
 
 

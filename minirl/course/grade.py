@@ -31,7 +31,7 @@ class Course:
         nonce = secrets.token_hex(8)
         ran = running.run(rebuilt(self.assignment, Work(answers, []), nonce), self.limits, self.limits.whole)
         if ran.broken:
-            raise ValueError(f"no kernel can be run here: {ran.broken}")
+            raise ValueError(f"no kernel can be run here ({ran.broken}); more --memory, or --isolation none, may help")
         self.reference = reference_of(self.assignment, ran, nonce)
 
 

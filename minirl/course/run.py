@@ -98,6 +98,7 @@ def environment(box: Path) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "MINIRL_FAST": "1",
         "MPLBACKEND": "agg",
+        "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
     }
 
@@ -144,10 +145,14 @@ def what_happened(record: Path, code: int | None, box: Path) -> Ran:
             begun = place
             continue
         ran.cells[place], begun = line, None
+        if place[0] in engine.OURS and not line["passed"]:
+            ran.broken = ran.broken or f"in {place[0]}: {' '.join(line.get('error', [line['trouble']]))}"
         if line["trouble"] and not ran.trouble:
             ran.trouble, ran.at = line["trouble"], place
     if begun is not None and not ran.trouble:
         ran.trouble, ran.at = ("timeout" if code is None else "died"), begun
+    if ran.broken:
+        return ran
     if ran.trouble == "no kernel" or (not lines and code is not None):
         ran.broken = last_line(box / "book" / "log")
     elif not lines:

@@ -7,7 +7,7 @@ from pathlib import Path
 import demo_assignment
 import pytest
 from handed_in import differences, hand_in
-from submissions import FULL, KINDS, NAMED, PATCHES
+from submissions import FULL, KINDS, NAMED, PATCHES, RIGHT, book, saved
 
 from minirl.cli import main
 from minirl.course import kernel
@@ -34,7 +34,7 @@ def graded(root):
     """One batch that all tests below look at: its folder and exit code."""
     handed = hand_in(root, root / "class", FEW)
     out = root / "results of the class"
-    code = run("grade", "a2", handed, "--out", out, "--root", root, "-j", 2, "--cell-limit", 12, "--gradescope")
+    code = run("grade", "a2", handed, "--out", out, "--root", root, "-j", 2, "--cell-limit", 8, "--gradescope")
     return out, code
 
 
@@ -112,6 +112,14 @@ def test_a_student_sees_what_counts_before_handing_in(root, capsys):
     said = capsys.readouterr().out
     assert f"✘ a2.q1a centred deltas: {NAMED}" in said and "✔ a2.q5 token weights: passed." in said
     assert f"{FULL - 2} of {FULL} points in these checks" in said
+
+
+def test_a_student_may_have_written_into_the_only_copy(root, tmp_path, capsys):
+    (tmp_path / "assignments" / "a2").mkdir(parents=True)
+    file = tmp_path / "assignments" / "a2" / "a2.ipynb"
+    file.write_bytes(saved(book(root, **RIGHT)))
+    assert run("check", file, "--root", tmp_path) == 0
+    assert f"graded, {FULL} of {FULL} points" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,12 @@ in the middle and gone on with leaves the same files as one that was not.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import demo_assignment
 import pytest
@@ -20,8 +22,11 @@ from submissions import FULL, KINDS
 
 from minirl.course.batch import Job
 from minirl.course.kernel import isolation
+from minirl.course.run import Limits
 
 pytestmark = pytest.mark.skipif(not os.environ.get("MINIRL_CORPUS"), reason="takes minutes: set MINIRL_CORPUS=1")
+COURSE = Path(__file__).parents[2]
+REAL = sorted(path.parent.name for path in COURSE.glob("solutions/*/*.ipynb"))
 MIXED = ("good-in-a-folder", "patches-torch-allclose", "good-flat", "os-exit", "a-known-mistake", "a-bomb")
 
 
@@ -58,6 +63,18 @@ def test_neither_order_nor_number_changes_a_result(root, kinds, jobs):
     assert points["good-in-a-folder"] == points["good-flat"] == FULL
     first = root / f"mixed 1 {MIXED[0]}"
     assert found == (files(first) if first.exists() else found)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_source_of_the_course_gets_full_marks_when_handed_in(tmp_path, name):
+    handed = tmp_path / "class"
+    handed.mkdir()
+    for student, kind in (("teacher", "solutions"), ("nobody", "assignments")):
+        shutil.copy(COURSE / kind / name / f"{name}.ipynb", handed / f"{student}.ipynb")
+    job = Job(name, handed, tmp_path / "out", COURSE, Limits(cell=300, whole=900))
+    found = {result.student: result for result in job.results(1)}
+    assert found["teacher"].points == found["teacher"].of and found["teacher"].status == "graded"
+    assert found["nobody"].points == 0 and found["nobody"].status == "not_attempted"
 
 
 def test_a_batch_killed_in_the_middle_ends_as_if_it_had_not_been(root):

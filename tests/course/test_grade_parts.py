@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import zipfile
+from pathlib import Path
 
 import demo_assignment
 import nbformat
@@ -15,7 +16,10 @@ from minirl.cli import main
 from minirl.course import intake, report
 from minirl.course.answers import Cell, cells, defines, find, needs, without_markers
 from minirl.course.batch import key
+from minirl.course.grade import written
 from minirl.course.rebuild import placed, rebuilt, template, work
+from minirl.course.release import release
+from minirl.course.run import what_happened
 from minirl.course.witness import agrees, packed, unpacked
 
 
@@ -175,6 +179,42 @@ def test_an_instructors_example_is_kept_where_a_student_needs_it(root, assignmen
     assert [cell.metadata.minirl.kind for cell in made.cells].count("between") == 1
 
 
+COURSE = Path(__file__).parents[2]
+REAL = sorted(path.parent.name for path in COURSE.glob("solutions/*/*.ipynb"))
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_each_assignment_of_the_course_can_be_taken_apart(name):
+    """Its own source, handed in, is found whole; as students get it, nothing is written yet."""
+    whole, public = template(name, COURSE), template(name, COURSE, public=True)
+    source, given = (
+        cells((COURSE / kind / name / f"{name}.ipynb").read_bytes()) for kind in ("solutions", "assignments")
+    )
+    assert [part.check_id for part in whole.parts] == [part.check_id for part in public.parts]
+    assert written(whole, work(whole, source)) == whole.parts and not work(whole, source).notes
+    taken = work(whole, given)
+    assert not written(whole, taken) and not taken.helpers
+    assert all(found.source is not None for found in taken.answers.values())
+    assert all(part.names and part.checked and part.calls for part in whole.parts)
+    nbformat.validate(rebuilt(whole, work(whole, source), "n"))
+
+
+def test_a_kernel_without_its_set_up_is_nobodys_fault(tmp_path):
+    lines = [{"kind": "begin", "of": "", "event": "begins"}]
+    lines += [
+        {
+            "kind": "begin",
+            "of": "",
+            "event": "ended",
+            "passed": False,
+            "trouble": "",
+            "error": ["ImportError", "no torch"],
+        }
+    ]
+    (tmp_path / "cells.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    assert what_happened(tmp_path / "cells.jsonl", 1, tmp_path).broken == "in begin: ImportError no torch"
+
+
 # What is compared outside, and what is written.
 
 
@@ -243,11 +283,19 @@ def test_a_release_has_no_secrets_and_is_always_the_same(root, tmp_path, capsys)
         assert not exit.value.code
     assert first.read_bytes() == second.read_bytes()
     with zipfile.ZipFile(first) as archive:
-        assert archive.namelist() == ["README.md", "a2/a2.ipynb"]
+        assert archive.namelist() == ["README.md", "a2/a2.ipynb", "assignments/a2/a2.ipynb"]
         texts = [archive.read(name).decode() for name in archive.namelist()]
     assert "11 points" in texts[0] and "minirl check a2/a2.ipynb" in texts[0]
     assert all("hidden(" not in text and "SOLUTION" not in text for text in texts)
     assert not any(body.strip().splitlines()[-1].strip() in text for body in RIGHT.values() for text in texts)
+
+
+def test_all_assignments_of_the_course_can_be_released_together(tmp_path):
+    with zipfile.ZipFile(release(REAL, COURSE, tmp_path / "all.zip")) as archive:
+        assert len(archive.namelist()) == 2 * len(REAL) + 1
+        for name in REAL:
+            written = (COURSE / "assignments" / name / f"{name}.ipynb").read_bytes()
+            assert archive.read(f"{name}/{name}.ipynb") == archive.read(f"assignments/{name}/{name}.ipynb") == written
 
 
 def test_a_release_that_would_tell_is_refused(tmp_path):
