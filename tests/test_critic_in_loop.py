@@ -503,7 +503,5 @@ def test_the_price_per_token_descends_the_kl_of_whole_responses(float64):
 
 
 def test_a_body_without_features_is_refused_with_what_would_do():
-    with pytest.raises(
-        ValueError, match=r"which SortingPolicy does not have; expected a body such as a Lang"
-    ):
+    with pytest.raises(ValueError, match=r"which SortingPolicy does not have; expected a body such as a Lang"):
         Critic(SortingPolicy())

@@ -94,6 +94,15 @@ def test_every_system_of_lecture_17_is_run():
     assert [f"L17.{row}" for row in range(1, 23) if not found[f"L17.{row}"]] == []
 
 
+ALGORITHMS = ["L16.1", "L16.2", "L16.3", "L16.4", "L16.5", "L16.6", "L16.7", "L16.8", "L16.9", "L16.10", "L16.18"]
+ALGORITHMS += ["L16.19", "L16.23", "S0.2", "S0.3", "S0.4", "S0.5", "S0.7", "S0.12", "S4.1", "S4.9"]
+
+
+@pytest.mark.parametrize("system", ALGORITHMS)
+def test_every_algorithm_of_lecture_16_and_the_surveys_is_run(system):
+    assert covered()[system]
+
+
 def test_r1_zero_and_the_cleaning_of_data_are_run():
     found = covered()
     assert found["L16.13"] and found["S0.1"]
