@@ -192,54 +192,6 @@ def recipes(
         print(f"{name:<11} {recipe.title}, {recipe.source}\n{'':<11} {recipe.differs}")
 
 
-@app.command()
-def assign(
-    names: Annotated[list[str], Argument(metavar="NAME...", help="Assignments, such as a1.", show_default=False)],
-    root: Annotated[Path, Option(help="Folder with solutions/ and assignments/.")] = Path("."),
-) -> None:
-    """Write assignments from their sources: solutions/NAME/NAME.ipynb without answers, hidden tests and outputs.
-
-    The same source always gives the same file, to the byte. Refused is a source of which an answer or a hidden test
-    would survive, and one with a check that rejects its right answer or does not know its wrong ones.
-    """
-    from minirl.course import assign as course
-
-    for name in names:
-        try:
-            print(course.assign(name, root))
-        except (ValueError, OSError) as error:
-            raise Refused(f"{name}: {error}") from error
-
-
-@app.command()
-def leaderboard(
-    folder: Annotated[Path, Argument(help="A folder of hand-ins, one folder each.", show_default=False)],
-    data: Annotated[
-        Path | None,
-        Option(help="GSM8K's folder: are these its problems?", show_default="not checked"),
-    ] = None,
-    out: Annotated[Path | None, Option(help="A JSON file for all results.", show_default="none")] = None,
-) -> None:
-    """Check the hand-ins of assignment 5, and rank them by what their samples say.
-
-    A hand-in is a run's folder with two evaluations in it, before and after: **minirl eval --model MODEL --out
-    RUN/before** and **minirl eval --run RUN --out RUN/after**. Every response is graded again from its text and every
-    figure computed again, so a figure that was edited is found. What is not consistent is listed below the ranks, with
-    the reason. It takes no GPU.
-    """
-    from minirl.course import handin
-
-    try:
-        known = handin.test_set(data)
-        results = handin.assess_all(folder, known)
-    except MENDABLE as error:
-        raise Refused(str(error)) from error
-    print(handin.leaderboard(results))
-    if out:
-        handin.write_results(out, results)
-        print(f"\n{out} holds what each check said")
-
-
 @app.command("eval")
 def evaluate(
     context,
@@ -314,6 +266,25 @@ def plot(
     except (OSError, ValueError) as error:
         raise Refused(f"cannot draw to {out}: {getattr(error, 'strerror', None) or error}") from error
     print(f"Learning curves: {out}")
+
+
+@app.command()
+def assign(
+    names: Annotated[list[str], Argument(metavar="NAME...", help="Assignments, such as a1.", show_default=False)],
+    root: Annotated[Path, Option(help="Folder with solutions/ and assignments/.")] = Path("."),
+) -> None:
+    """Write assignments from their sources: solutions/NAME/NAME.ipynb without answers, hidden tests and outputs.
+
+    The same source always gives the same file, to the byte. Refused is a source of which an answer or a hidden test
+    would survive, and one with a check that rejects its right answer or does not know its wrong ones.
+    """
+    from minirl.course import assign as course
+
+    for name in names:
+        try:
+            print(course.assign(name, root))
+        except (ValueError, OSError) as error:
+            raise Refused(f"{name}: {error}") from error
 
 
 @app.command()
@@ -449,6 +420,35 @@ def release(
         print(course.release(names, root, out))
     except (ValueError, OSError) as error:
         raise Refused(str(error)) from error
+
+
+@app.command()
+def leaderboard(
+    folder: Annotated[Path, Argument(help="A folder of hand-ins, one folder each.", show_default=False)],
+    data: Annotated[
+        Path | None,
+        Option(help="GSM8K's folder: are these its problems?", show_default="not checked"),
+    ] = None,
+    out: Annotated[Path | None, Option(help="A JSON file for all results.", show_default="none")] = None,
+) -> None:
+    """Check the hand-ins of assignment 5, and rank them by what their samples say.
+
+    A hand-in is a run's folder with two evaluations in it, before and after: **minirl eval --model MODEL --out
+    RUN/before** and **minirl eval --run RUN --out RUN/after**. Every response is graded again from its text and every
+    figure computed again, so a figure that was edited is found. What is not consistent is listed below the ranks, with
+    the reason. It takes no GPU.
+    """
+    from minirl.course import handin
+
+    try:
+        known = handin.test_set(data)
+        results = handin.assess_all(folder, known)
+    except MENDABLE as error:
+        raise Refused(str(error)) from error
+    print(handin.leaderboard(results))
+    if out:
+        handin.write_results(out, results)
+        print(f"\n{out} holds what each check said")
 
 
 def or_none(kind: type) -> Callable:
