@@ -89,7 +89,7 @@ def judged(part: Part, ran: Ran, nonce: str, reference: Reference) -> Mark:
         return mark(part, "wrong", f"your code calls minirl's own {shortly(called[0])}; here you write it yourself.")
     if reason := doubt(part, shown, ran.cells["canary", part.check_id], reference):
         return mark(part, "needs_review", SAID["needs_review"], review=reason)
-    return mark(part, "passed", "passed.")
+    return mark(part, "passed")
 
 
 def failed(part: Part, error: list[str], before: list[str] | None) -> Mark:
