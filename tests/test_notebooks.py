@@ -10,6 +10,8 @@ import pytest
 from curriculum import NOTEBOOKS, SYSTEMS, covered, covers, load
 
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
+GUIDES = {"instructor_guide": "Instructor guide"}  # notebooks beside the course: without a number, by their titles
+NUMBERED = [path for path in PATHS if path.stem not in GUIDES]
 notebooks = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 
 
@@ -64,7 +66,7 @@ def test_code_cells_are_short(path):
 @notebooks
 def test_opens_with_title_question_and_set_up(path):
     first = source(load(path)["cells"][0])
-    assert first.startswith(f"# {path.stem[:2]} · "), "the title is '# NN · Name'"
+    assert first.startswith(f"# {GUIDES.get(path.stem, path.stem[:2])} · "), "the title is '# NN · Name'"
     assert "You will be able to" in "".join(source(cell) for cell in cells(path, "markdown")[:4])
     assert "manual_seed" in source(cells(path)[0]), "the first code cell sets the seed"
 
@@ -113,6 +115,6 @@ def test_the_notebooks_are_numbered_in_order_and_the_readme_says_which_are_here(
     readme = (NOTEBOOKS.parent / "README.md").read_text("utf-8")
     rows = re.findall(r"^\| (?:\[)?(\d\d) .*?(?:\(notebooks/(.+?)\))? \|.*\| (here|planned) \|$", readme, re.MULTILINE)
     assert [number for number, *_ in rows] == [f"{number:02}" for number in range(len(rows))]
-    assert [link for _, link, state in rows if state == "here"] == [path.name for path in PATHS]
-    assert [link for _, link, state in rows if state == "planned"] == [""] * (len(rows) - len(PATHS))
+    assert [link for _, link, state in rows if state == "here"] == [path.name for path in NUMBERED]
+    assert [link for _, link, state in rows if state == "planned"] == [""] * (len(rows) - len(NUMBERED))
     assert all(link[:2] == number for number, link, _ in rows if link)
