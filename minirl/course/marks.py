@@ -101,7 +101,7 @@ def failed(part: Part, error: list[str], before: list[str] | None) -> Mark:
         question = find(part.question)
         known = (mistake.says for mistake in question.mistakes)
         said = words.removeprefix(f"✘ {question.id} {question.title}: ")
-        return mark(part, FAILED[kind], said, mistake=next((says for says in known if words.endswith(says)), None))
+        return mark(part, FAILED[kind], said, mistake=next((says for says in known if said.startswith(says)), None))
     if before:
         return mark(part, "error", f"the cell with your answer stopped with {told(*before)}")
     if kind == "NameError" and (lost := next((name for name in part.checked if f"'{name}'" in words), None)):

@@ -13,10 +13,12 @@ from demo_assignment import SOLUTIONS, answer
 from submissions import RIGHT, book, saved, zipped
 
 from minirl.cli import main
-from minirl.course import intake, report
+from minirl.course import a1, intake, report
 from minirl.course.answers import Cell, cells, defines, find, needs, without_markers
 from minirl.course.batch import key
+from minirl.course.check import judge
 from minirl.course.grade import written
+from minirl.course.marks import failed
 from minirl.course.rebuild import placed, rebuilt, template, work
 from minirl.course.release import release
 from minirl.course.run import what_happened
@@ -243,6 +245,15 @@ def test_a_forged_or_missing_witness_agrees_with_nothing():
 
 
 NASTY = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\tx", "<script>alert(1)</script>", 'a"b,c\nd', "Zoë Ünal"]
+
+
+def test_a_mistake_is_counted_where_an_example_follows_its_sentence():
+    """What `look` finds ends with the input it was found on; the class's list of mistakes needs the sentence alone."""
+    *_, part = template("a1", Path(__file__).parents[2]).parts
+    verdict = judge(a1.QUESTIONS["a1.q7"], lambda prompt, vocab_size: None)
+    mark = failed(part, ["Wrong", verdict.message], None)
+    assert mark.status == "wrong" and mark.mistake == a1.GAVE_UP
+    assert mark.message.startswith(a1.GAVE_UP) and "you return None.)" in mark.message
 
 
 def test_names_are_harmless_in_every_form(tmp_path):
