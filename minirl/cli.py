@@ -396,7 +396,7 @@ def check(
     except (ValueError, OSError) as error:
         raise Refused(str(error)) from error
     for mark in result.questions:
-        print(f"{'✔' if mark.status == 'passed' else '✘'} {mark.question} {mark.title}: {mark.message}")
+        print(f"{'✔' if mark.status == 'passed' else '✘'} {mark.question} {mark.title}: {mark.message or 'passed.'}")
     for note in result.notes:
         print(f"Note: {note}")
     print(f"{result.file or file}: {result.status}, {result.points:g} of {result.of:g} points in these checks")
