@@ -139,7 +139,7 @@ def page(result: dict) -> str:
     """What a student gets back: sentences and hints, no test."""
     rows = "".join(
         f"<tr><th scope='row'>{escaped(mark['question'])}<br><small>{escaped(mark['title'])}</small></th>"
-        f"<td>{escaped(WORDS.get(mark['status'], mark['status']))}<br>{escaped(mark['message'])}</td>"
+        f"<td>{'<br>'.join(map(escaped, found_out(mark)))}</td>"
         f"<td class='points'>{mark['points']:g} of {mark['of']:g}</td></tr>"
         for mark in result["questions"]
     )
@@ -154,6 +154,11 @@ def page(result: dict) -> str:
     )
 
 
+def found_out(mark: dict) -> list[str]:
+    """What a question got, in a word, and the sentence beside it where there is one."""
+    return [WORDS.get(mark["status"], mark["status"]), *filter(None, [mark["message"]])]
+
+
 def escaped(text) -> str:
     return html.escape(str(text), quote=True)
 
@@ -166,7 +171,7 @@ def for_gradescope(result: dict) -> dict:
             "score": mark["points"],
             "max_score": mark["of"],
             "status": "passed" if mark["status"] == "passed" else "failed",
-            "output": mark["message"],
+            "output": "\n".join(found_out(mark)),
             "output_format": "text",
         }
         for mark in result["questions"]
