@@ -46,7 +46,8 @@ def name(settings: dict) -> str:
 def with_recipe(name: str | None, task: str) -> tuple[dict, dict]:
     """A recipe's name and critic, and the settings that it brings, which the command line may override.
 
-    Its reward for length is for responses that end by themselves, so not for sorting.
+    Its reward for length is for responses that end by themselves, so not for sorting. Problems in words pay a bit for
+    the format too: what a method imitates must have earned more.
     """
     if name in (None, "none"):
         return {"recipe": None, "critic": None}, {}
@@ -54,6 +55,8 @@ def with_recipe(name: str | None, task: str) -> tuple[dict, dict]:
 
     recipe = find(name)
     parts = {f"reward_{part}": weight for part, weight in recipe.reward.items() if task != "sorting"}
+    if recipe.settings.get("positive_weight") and task != "sorting":
+        parts["positive_above"] = 0.5
     return {"recipe": name, "critic": recipe.critic and dict(recipe.critic)}, {**recipe.settings, **parts}
 
 

@@ -20,7 +20,6 @@ TRAINING = {
     "inner_steps": 1,
     "batch_size": 32,
     "group_size": 8,
-    "positive_above": 0.5,
 }  # where Config's defaults are for sorting
 LEARNING_RATES = {"small": 1e-3, "other": 1e-6}
 CHECKS = ("strict", "lenient", "boxed", "format")

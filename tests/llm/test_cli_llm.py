@@ -107,6 +107,8 @@ def test_defaults_suit_the_task():
     assert (other["epochs"], other["learning_rate"]) == (7, 1e-6)
     kimi = jobs.chosen({**options, "task": "word-problems", "recipe": "kimi-k1.5"}, set())
     assert (kimi["loss"], kimi["reward_length"], kimi["inner_steps"]) == ("squared", 0.2, 1)
+    vapo = jobs.chosen({**options, "task": "word-problems", "recipe": "vapo"}, set())
+    assert (vapo["positive_weight"], vapo["positive_above"]) == (0.1, 0.5) and pocket["positive_above"] == 0
     assert not set(jobs.SORTING) & set(pocket) and not set(pocket) & {"reward", "dim"}
 
 
