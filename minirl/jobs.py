@@ -219,7 +219,7 @@ class LanguageJob(Job):
         return language.with_checks(metrics, self.task)
 
     def glance(self, metrics: dict) -> dict[str, str]:
-        return language.glance(metrics, self.config)
+        return language.glance(metrics)
 
     def notices(self, metrics: dict) -> list[str]:
         return super().notices(metrics) + language.missing_signal(metrics, self.told)

@@ -46,7 +46,7 @@ def run(epochs: int, seed: int = 0) -> Run:
     with tqdm(total=epochs, desc="GRPO on the pocket model", unit="epoch") as bar:
         for metrics in train(policy, task, config):
             history.append(with_checks(metrics, task))
-            bar.set_postfix(glance(metrics, config), refresh=False)
+            bar.set_postfix(glance(metrics), refresh=False)
             bar.update()
     seconds = perf_counter() - start
     return Run(before, evaluation.answered(policy, task, test, SAMPLES, seed, 0), history, seconds)

@@ -284,16 +284,15 @@ def with_checks(metrics: dict, task) -> dict:
     return metrics | {f"{check}_rate": share for check, share in task.passed.items()}
 
 
-def glance(metrics: dict, config) -> dict[str, str]:
+def glance(metrics: dict) -> dict[str, str]:
     """What the progress bar shows."""
     seconds = sum(metrics[f"seconds_{part}"] for part in ("sampling", "scoring", "updating"))
-    tokens = metrics["response_length"] * config.batch_size * config.group_size
     shown = {"reward": f"{metrics['reward_mean']:.2f}", "length": f"{metrics['response_length']:.0f}"}
     if "truncated" in metrics:
         shown["cut"] = f"{metrics['truncated']:.0%}"
     if "held_out_exact" in metrics:
         shown["held out"] = f"{metrics['held_out_exact']:.0%}"
-    return shown | {"tokens/s": f"{tokens / max(seconds, 1e-9):,.0f}"}
+    return shown | {"tokens/s": f"{metrics['sampled_tokens'] / max(seconds, 1e-9):,.0f}"}
 
 
 MISSING = {

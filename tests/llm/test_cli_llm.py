@@ -215,12 +215,19 @@ def test_what_each_warning_asks_for():
 
 
 def test_a_glance_shows_reward_length_and_tokens_per_second():
-    metrics = {"reward_mean": 0.5, "response_length": 30.0, "truncated": 0.25, "held_out_exact": 0.4}
+    """All sampled tokens count, those of groups that were drawn in vain too."""
+    metrics = {
+        "reward_mean": 0.5,
+        "response_length": 30.0,
+        "sampled_tokens": 960.0,
+        "truncated": 0.25,
+        "held_out_exact": 0.4,
+    }
     metrics |= {"seconds_sampling": 1.0, "seconds_scoring": 0.5, "seconds_updating": 0.5}
-    shown = language.glance(metrics, Config(batch_size=8, group_size=4))
+    shown = language.glance(metrics)
     assert shown == {"reward": "0.50", "length": "30", "cut": "25%", "held out": "40%", "tokens/s": "480"}
     del metrics["truncated"], metrics["held_out_exact"]
-    assert set(language.glance(metrics, Config())) == {"reward", "length", "tokens/s"}
+    assert set(language.glance(metrics)) == {"reward", "length", "tokens/s"}
 
 
 def test_data_that_is_not_gsm8k_is_said_to_be_so_without_code(minirl):
