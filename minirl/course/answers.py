@@ -133,7 +133,7 @@ def find(known: str, label: str, names: tuple[str, ...], stub: str, student: lis
     ways = (
         lambda cell: cell.grade_id == known,
         lambda cell: cell.id == known,
-        lambda cell: bool(marker.search(cell.source)),
+        lambda cell: bool(marker.search(cell.source)) and not elsewhere(cell, known, label),
     )
     code = [(place, cell) for place, cell in enumerate(student) if cell.code]
     marked = next((hits for way in ways if (hits := [(p, c) for p, c in code if way(c)])), [])
@@ -155,6 +155,11 @@ def find(known: str, label: str, names: tuple[str, ...], stub: str, student: lis
         joined = "\n\n".join(piece.source for _, piece in pieces)
         return Found(joined, (*places, rest[-1][0]), f"the answer to {label} was found in two cells")
     return Found(cell.source, places, note)
+
+
+def elsewhere(cell: Cell, known: str, label: str) -> bool:
+    """Whether it is the answer of that label in another assignment."""
+    return any(name.endswith(f"-{label}") and name != known for name in (cell.id, cell.grade_id))
 
 
 def without_markers(source: str) -> str:

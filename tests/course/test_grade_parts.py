@@ -201,6 +201,14 @@ def test_each_assignment_of_the_course_can_be_taken_apart(name):
     nbformat.validate(rebuilt(whole, work(whole, source), "n"))
 
 
+def test_no_assignment_is_taken_for_another():
+    """Their questions have the same labels, and the same first lines."""
+    for wanted, given in zip(REAL, REAL[1:] + REAL[:1], strict=True):
+        whole = template(wanted, COURSE)
+        notebook = cells((COURSE / "assignments" / given / f"{given}.ipynb").read_bytes())
+        assert {found.source for found in work(whole, notebook).answers.values()} == {None}
+
+
 def test_a_kernel_without_its_set_up_is_nobodys_fault(tmp_path):
     lines = [{"kind": "begin", "of": "", "event": "begins"}]
     lines += [
