@@ -1,14 +1,16 @@
 """What was handed in, and by whom: files, folders, nbgrader's layout and zips. Nothing is unpacked to disk or run.
 
-A student is named by a folder, or by a file that lies alone. What cannot be taken says why.
+A student is named by a folder, or by a file that lies alone; in what Canvas and Moodle give, by the name and the number
+there. What cannot be taken says why.
 """
 
 import io
 import os
+import re
 import stat
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -17,6 +19,8 @@ LARGEST_ZIP = 200_000_000  # bytes of a zip, and of all that is in it
 MOST = 20_000  # files
 SQUEEZED = 200  # times smaller than what is in it: a bomb
 LEFT_OUT = {"__MACOSX", ".ipynb_checkpoints"}
+CANVAS = re.compile(r"(?P<name>.+?)(_late)?_(?P<number>\d{3,})_(?P<upload>\d{4,})_.+", re.IGNORECASE)
+MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d{3,})_assignsubmission_.+")
 
 
 class Unusable(ValueError):
@@ -56,11 +60,13 @@ def submissions(path: Path, assignment: str) -> list[Submission]:
         entries = [Entry(entry.parts[1:], entry.read, entry.refused) for entry in entries]
         inner = path / shell
         folders = {each.name for each in inner.iterdir() if each.is_dir()} if inner.is_dir() else set()
-    students = {name: Submission(name) for name in folders if not name.startswith(".") and name not in LEFT_OUT}
+    folders = {named(name) for name in folders if not name.startswith(".") and name not in LEFT_OUT}
+    students = {name: Submission(name) for name in folders}
     for entry in entries:
         student = owner(entry, assignment)
         add(students.setdefault(student, Submission(student)), entry)
     for submission in students.values():
+        keep_latest(submission)
         submission.notebooks = likeliest(submission.notebooks, assignment)
     return [students[name] for name in sorted(students)]
 
@@ -82,8 +88,12 @@ def wanted(entries: Iterator[Entry]) -> list[Entry]:
         if number >= MOST:
             raise Unusable(f"more than {MOST} files were handed in: that is no class")
         hidden = any(part in LEFT_OUT or part.startswith(".") for part in entry.parts)
-        if not hidden and (entry.refused or entry.parts[-1].endswith(".ipynb")):
+        if hidden:
+            continue
+        if entry.refused or entry.parts[-1].endswith(".ipynb"):
             kept.append(entry)
+        elif len(entry.parts) == 1 and CANVAS.fullmatch(entry.name):  # there a file is a student
+            kept.append(replace(entry, refused=f"{entry.name} is not a notebook"))
     return sorted(kept, key=lambda entry: entry.parts)
 
 
@@ -156,11 +166,27 @@ def member_read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 def owner(entry: Entry, assignment: str) -> str:
     """Whose it is: the first folder's name, or the file's without the assignment's."""
     if len(entry.parts) > 1:
-        return entry.parts[0]
-    stem = Path(entry.parts[0]).stem if entry.parts[0].endswith((".ipynb", ".zip")) else entry.parts[0]
+        return named(entry.parts[0])
+    stem = named(Path(entry.parts[0]).stem if entry.parts[0].endswith((".ipynb", ".zip")) else entry.parts[0])
     for ending in (f"_{assignment}", f"-{assignment}"):
         stem = stem.removesuffix(ending) or stem
     return stem
+
+
+def named(name: str) -> str:
+    """NAME_NUMBER of what Canvas (NAME_NUMBER_UPLOAD_FILE) or Moodle (NAME_NUMBER_assignsubmission_file) gives."""
+    found = MOODLE.fullmatch(name) or CANVAS.fullmatch(name)
+    return f"{found['name']}_{found['number']}" if found else name
+
+
+def keep_latest(submission: Submission) -> None:
+    """Of several uploads to Canvas, the last: its number is the highest."""
+    uploads = [(found := CANVAS.fullmatch(entry.parts[0])) and int(found["upload"]) for entry in submission.notebooks]
+    last = max(filter(None, uploads), default=None)
+    older = [entry for entry, upload in zip(submission.notebooks, uploads, strict=True) if upload != last]
+    if older:
+        submission.notebooks = [entry for entry in submission.notebooks if entry not in older]
+        submission.refused = f"an earlier upload was left out: {', '.join(entry.parts[0] for entry in older)}"
 
 
 def add(submission: Submission, entry: Entry) -> None:

@@ -67,6 +67,22 @@ def test_nbgraders_layout_from_outside_and_inside(tmp_path, path):
     assert [*students(tmp_path / path)] == ["ada", "bob", "cy"]
 
 
+def test_what_canvas_gives(tmp_path):
+    laid(tmp_path, "doejane_12345_67890_a2.ipynb", "muelleranna_LATE_12346_67891_a2-1.ipynb", "a_b_12347_67892_x.ipynb")
+    laid(tmp_path, "doejane_12345_67899_a2-2.ipynb", "kimlee_12348_67893_a2.pdf", "notes.txt", "team_1_2_a2.ipynb")
+    found = {each.student: each for each in intake.submissions(tmp_path, "a2")}
+    assert [*found] == ["a_b_12347", "doejane_12345", "kimlee_12348", "muelleranna_12346", "team_1_2"]
+    assert [entry.name for entry in found["doejane_12345"].notebooks] == ["doejane_12345_67899_a2-2.ipynb"]
+    assert "earlier upload was left out: doejane_12345_67890_a2.ipynb" in found["doejane_12345"].refused
+    assert not found["kimlee_12348"].notebooks and "is not a notebook" in found["kimlee_12348"].refused
+
+
+def test_what_moodle_gives(tmp_path):
+    laid(tmp_path, "José Ruiz_987_assignsubmission_file/a2.ipynb", "Li Ming_988_assignsubmission_file_a2.ipynb")
+    (tmp_path / "Zoë Ünal_989_assignsubmission_file").mkdir()
+    assert [*students(tmp_path)] == ["José Ruiz_987", "Li Ming_988", "Zoë Ünal_989"]
+
+
 @pytest.mark.parametrize("top", ["", "class/"])
 def test_one_zip_of_all(tmp_path, top):
     (tmp_path / "class.zip").write_bytes(zipped({f"{top}ada/a2.ipynb": b"{}", f"{top}bob/a2.ipynb": b"{}"}))
