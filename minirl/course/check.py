@@ -138,14 +138,21 @@ def compared(question: Question, answer, cases: Sequence[tuple] | None) -> Findi
             if all(same(*pair, question) for pair in zip(theirs, found, strict=True)):
                 return mistake.says, "wrong", mistake.says
     first = wrong[0]
+    start = after(first) + given(cases[first])
     if found[first].error is not None:
-        return after(first) + crash(found[first]), "error", None
-    return f"{after(first)}{difference(question, *pairs[first])} {question.hint}", "wrong", None
+        return start + crash(found[first]), "error", None
+    return f"{start}{difference(question, *pairs[first])} {question.hint}", "wrong", None
 
 
 def after(passed: int) -> str:
     """Where an answer is right at first, that is the news."""
     return f"right for the first {'input' if passed == 1 else f'{passed} inputs'}, then not: " if passed else ""
+
+
+def given(inputs: Sequence) -> str:
+    """The input itself where it is a text, or a few: there it says more than its number."""
+    texts = all(isinstance(each, str | None) for each in inputs)
+    return f"for {', '.join(map(repr, inputs))} " if texts and inputs else ""
 
 
 def looked_at(question: Question, answer) -> Finding:
@@ -195,7 +202,10 @@ def crash(seen: Seen) -> str:
 def difference(question: Question, expected: Seen, found: Seen) -> str:
     """The first thing in which an answer differs, in one sentence; nothing where it does not."""
     if found.returned == "nothing" and expected.returned != "nothing":
-        return "your function returns nothing; is there a return?"
+        wanted = "" if isinstance(expected.parts[0], Tensor) else f", not {expected.parts[0]!r}"
+        return f"your function returns nothing{wanted}; is there a return?"
+    if expected.returned == "nothing" and found.parts:
+        return f"the result should be None, got {shortened(found.parts[0])}."
     if len(expected.parts) != len(found.parts):
         return f"expected {expected.returned}, got {found.returned}."
     for number, (ours, theirs) in enumerate(zip(expected.parts, found.parts, strict=True), 1):
@@ -206,6 +216,8 @@ def difference(question: Question, expected: Seen, found: Seen) -> str:
         return f"your function changes its input number {found.changed[0] + 1} in place; work on a copy."
     for index, ours, theirs in zip(question.gradients, expected.gradients, found.gradients, strict=True):
         which = f"the gradient with respect to input number {index + 1}"
+        if (ours is None) != (theirs is None):
+            return f"{which} is {'there and should not be' if ours is None else 'missing'}."
         if sentence := part_difference(which, ours, theirs, question.tolerance):
             return sentence
     return ""
@@ -214,10 +226,8 @@ def difference(question: Question, expected: Seen, found: Seen) -> str:
 def part_difference(which: str, ours, theirs, tolerance: float) -> str:
     if close(ours, theirs, tolerance):
         return ""
-    if ours is None or theirs is None:
-        return f"{which} is {'there and should not be' if ours is None else 'missing'}."
     if not isinstance(ours, Tensor):
-        return f"{which} should be {ours!r}, got {shortened(theirs)}."
+        return f"{which} should be {shortened(ours)}, got {shortened(theirs)}."
     if not isinstance(theirs, Tensor | float | int):
         return f"{which} should be a tensor, got {type(theirs).__name__}."
     theirs = in_full(theirs)
@@ -239,5 +249,6 @@ def first_place(where: Tensor) -> str:
 
 
 def shortened(thing) -> str:
-    text = repr(thing)
+    """A number as it is read, anything else as it is written, and not more of it than fits."""
+    text = f"{thing:.6g}" if isinstance(thing, float) else repr(thing)
     return text if len(text) <= 60 else text[:57] + "..."

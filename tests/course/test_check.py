@@ -2,15 +2,25 @@
 
 import contextlib
 import importlib
+import re
+from dataclasses import replace
 
 import pytest
 import torch
 
 from minirl import deltas
-from minirl.course import a2
+from minirl.course import a2, a4
 from minirl.course.check import CodeStopped, NotStarted, Wrong, check, hidden, judge
 
 CENTRED = a2.QUESTIONS["a2.q1a"]
+
+
+def unknown(question):
+    """A question as it is for a mistake that nobody has foreseen."""
+    return replace(question, mistakes=(), forbidden=())
+
+
+strict = a4.QUESTIONS["a4.q3a"].right
 
 
 def centred(rewards):
@@ -37,6 +47,40 @@ def test_an_error_shows_the_students_own_line():
 
     with pytest.raises(CodeStopped, match=r"NameError: name 'undefined' is not defined \(line \d+: return rewards"):
         check("a2.q1a", broken)
+
+
+FOR_A_TEXT = {
+    "a text for None": (
+        lambda text: "7" if "$" in text else strict(text),
+        r"for '#### \$18.00' the result should be None, got '7'",
+    ),
+    "None for a text": (
+        lambda text: None if "-7" in text else strict(text),
+        r"for '#### -7' your function returns nothing, not '-7'",
+    ),
+    "another text": (
+        lambda text: strict(text) and "7",
+        "for '9 \\* 2 = 18. #### 18' the result should be '18', got '7'",
+    ),
+}
+
+
+@pytest.mark.parametrize("answer, words", FOR_A_TEXT.values(), ids=FOR_A_TEXT)
+def test_of_a_text_the_input_and_both_results_are_said(answer, words):
+    assert re.search(words, judge(unknown(a4.QUESTIONS["a4.q3a"]), answer).message)
+
+
+def test_a_name_that_is_missing_or_too_much_is_said():
+    """Of a part of the result that is no number; "missing" is a word for gradients."""
+    question = unknown(a4.QUESTIONS["a4.q6a"])
+
+    def answer(one, other):
+        mean, half, winner = question.right(one, other)
+        return mean, half, {"first": None, None: "first"}.get(winner, winner)
+
+    assert "part 3 of the result should be 'first', got None." in judge(question, answer).message
+    two = replace(question, cases=lambda: question.cases()[1:])
+    assert "part 3 of the result should be None, got 'first'." in judge(two, answer).message
 
 
 SAID = {
