@@ -104,7 +104,7 @@ def refuse_unsound_checks(source) -> None:
     for question in asked(source):
         if (verdict := judge(replace(question, forbidden=()), question.right)).status != "passed":
             raise ValueError(f"{question.id} rejects its right answer: {verdict.message}")
-        for mistake in question.mistakes:
-            verdict = judge(replace(question, forbidden=()), mistake.wrong)
+        for mistake, wrong in ((mistake, wrong) for mistake in question.mistakes for wrong in mistake.answers):
+            verdict = judge(replace(question, forbidden=()), wrong)
             if verdict.mistake != mistake.says:
                 raise ValueError(f"{question.id} does not know a wrong answer, {mistake.says!r}: {verdict.message}")

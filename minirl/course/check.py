@@ -131,10 +131,11 @@ def compared(question: Question, answer, cases: Sequence[tuple] | None) -> Findi
     if not wrong:
         return "", "passed", None
     ran = any(each.error is None for each in found)  # to stop with the same error is not yet the same mistake
-    made = [[observe(mistake.wrong, inputs, *how) for inputs in cases] for mistake in question.mistakes if ran]
+    known = [(mistake, wrong) for mistake in question.mistakes for wrong in mistake.answers if ran]
+    made = [(mistake, [observe(wrong, inputs, *how) for inputs in cases]) for mistake, wrong in known]
     # Whoever makes a mistake and forgets a detach as well is told of the mistake first.
     for same in (alike, same_values) if not all(same_values(*pair, question) for pair in pairs) else (alike,):
-        for mistake, theirs in zip(question.mistakes, made, strict=False):
+        for mistake, theirs in made:
             if all(same(*pair, question) for pair in zip(theirs, found, strict=True)):
                 return mistake.says, "wrong", mistake.says
     first = wrong[0]

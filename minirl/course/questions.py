@@ -7,10 +7,19 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong answer that students give, and what to say of it: what is wrong, and why it matters."""
+    """A wrong answer that students give, and what to say of it: what is wrong, and why it matters.
+
+    `also` are other answers of which the same is true, for example with another constant.
+    """
 
     says: str
     wrong: Any
+    also: tuple = ()
+
+    @property
+    def answers(self) -> tuple:
+        """All wrong answers that make this mistake."""
+        return self.wrong, *self.also
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,12 @@ QUESTIONS = {
     name: each for part in ASSIGNMENTS for name, each in import_module(f"minirl.course.{part}").QUESTIONS.items()
 }
 questions = pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
-MISTAKES = {f"{name}: {mistake.says}": (each, mistake) for name, each in QUESTIONS.items() for mistake in each.mistakes}
+MISTAKES = {
+    f"{name}: {mistake.says} {number or ''}": (each, mistake, wrong)
+    for name, each in QUESTIONS.items()
+    for mistake in each.mistakes
+    for number, wrong in enumerate(mistake.answers)
+}
 
 
 def unguarded(question):
@@ -31,9 +36,9 @@ def test_a_question_is_whole(question):
     assert len({mistake.says for mistake in question.mistakes}) == len(question.mistakes)
 
 
-@pytest.mark.parametrize("question, mistake", MISTAKES.values(), ids=MISTAKES)
-def test_a_wrong_answer_is_rejected_by_its_own_name(question, mistake):
-    verdict = judge(unguarded(question), mistake.wrong)
+@pytest.mark.parametrize("question, mistake, wrong", MISTAKES.values(), ids=MISTAKES)
+def test_a_wrong_answer_is_rejected_by_its_own_name(question, mistake, wrong):
+    verdict = judge(unguarded(question), wrong)
     assert (verdict.status, verdict.mistake) == ("wrong", mistake.says)
 
 
