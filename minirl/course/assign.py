@@ -104,7 +104,7 @@ def refuse_unsound_checks(source) -> None:
     for question in asked(source):
         if (verdict := judge(replace(question, forbidden=()), question.right)).status != "passed":
             raise ValueError(f"{question.id} rejects its right answer: {verdict.message}")
-        for mistake, wrong in ((mistake, wrong) for mistake in question.mistakes for wrong in mistake.answers):
+        for mistake, wrong in [(each, wrong) for each in question.mistakes for wrong in each.answers]:
             verdict = judge(replace(question, forbidden=()), wrong)
             if verdict.mistake != mistake.says:
                 raise ValueError(f"{question.id} does not know a wrong answer, {mistake.says!r}: {verdict.message}")
