@@ -6,6 +6,7 @@ know its right answer or accepts a wrong one.
 """
 
 import copy
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ SOLUTION = re.compile(
 )
 HIDDEN = re.compile(r"^[ \t]*### BEGIN HIDDEN TESTS\n(?P<inside>.*?)^[ \t]*### END HIDDEN TESTS[ \t]*\n?", re.M | re.S)
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+MARKER = re.compile(r"#+\s*(BEGIN|END)\s+(SOLUTION|HIDDEN).*", re.I)
 CHECK = re.compile(r"""^check\(["'](?P<name>[\w.]+)["']""", re.M)
 
 
@@ -56,8 +58,8 @@ def without_answers(source):
         cell.source = HIDDEN.sub("", SOLUTION.sub(stubbed, cell.source)).rstrip("\n")
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
-        if left := re.search(r"###\s*(BEGIN|END)\b.*", cell.source):
-            raise ValueError(f"cell {cell.id} would keep {left.group()!r}: its markers are not in pairs")
+        if left := MARKER.search(cell.source):
+            raise ValueError(f"cell {cell.id} would keep {left.group()!r}: its markers are not in pairs, or misspelt")
     refuse_survivors(source, notebook)
     return notebook
 
@@ -76,10 +78,18 @@ def secrets(source) -> list[str]:
 
 
 def refuse_survivors(source, notebook) -> None:
+    """ValueError for a cell that shows a secret, in whatever spaces: in its text, its metadata or what is attached."""
+    hidden = secrets(source)
     for cell in notebook.cells:
-        for secret in secrets(source):
-            if secret in cell.source:
+        shown = squeezed(json.dumps(cell, ensure_ascii=False))
+        for secret in hidden:
+            if squeezed(secret) in shown:
                 raise ValueError(f"cell {cell.id} would show a line of a solution or hidden test: {secret!r}")
+
+
+def squeezed(content: str) -> str:
+    """Without blanks, and without what JSON escapes them and quotes with."""
+    return re.sub(r"\\[nrt]|[\s\\]", "", content)
 
 
 def asked(notebook) -> list[Question]:

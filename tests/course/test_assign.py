@@ -145,17 +145,39 @@ def test_what_stands_beside_a_hidden_test_stays():
         ANSWER.replace("    ### BEGIN SOLUTION\n", ""),
         ANSWER.replace("### END SOLUTION", "### END HIDDEN TESTS"),
         ANSWER.replace("### BEGIN", "###BEGIN"),
+        ANSWER.replace("###", "##"),
+        ANSWER.replace("BEGIN SOLUTION", "begin solution").replace("END SOLUTION", "end solution"),
+        ANSWER.replace("SOLUTION", "HIDDEN TEST"),
     ],
-    ids=["no end", "no begin", "another's end", "no space"],
+    ids=["no end", "no begin", "another's end", "no space", "two signs", "small letters", "another word"],
 )
 def test_markers_that_are_not_in_pairs_are_refused(answer):
-    with pytest.raises(ValueError, match=r"cell q would keep '###.*not in pairs"):
+    with pytest.raises(ValueError, match=r"cell q would keep '##.*not in pairs"):
         assign.without_answers(notebook_of(answer))
 
 
 def test_an_answer_that_would_be_shown_elsewhere_is_refused():
     with pytest.raises(ValueError, match=r"cell q-text would show a line .*mean\(-1"):
         assign.without_answers(notebook_of(ANSWER, says="Hint: return rewards - rewards.mean(-1, keepdim=True)"))
+
+
+RETURN = "return rewards - rewards.mean(-1, keepdim=True)"
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda cell: cell.update(source=RETURN.replace(" ", "").replace("return", "return\t")),
+        lambda cell: cell.metadata.update(minirl={"answer": RETURN}),
+        lambda cell: cell.update(attachments={"answer.txt": {"text/plain": f"# so:\n{RETURN}"}}),
+    ],
+    ids=["in other spaces", "in the metadata", "attached"],
+)
+def test_an_answer_is_found_wherever_it_would_be_shown(tell):
+    source = notebook_of(ANSWER)
+    tell(source.cells[0])
+    with pytest.raises(ValueError, match=r"cell q-text would show a line .*mean\(-1"):
+        assign.without_answers(source)
 
 
 def test_points_that_differ_are_refused():
