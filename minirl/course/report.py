@@ -1,47 +1,30 @@
-"""Results in the forms that others read: grades.csv, results.json, a page for each student, and Gradescope's."""
+"""Results in the forms that others read: grades.csv, results.json, pages, one screen, and Gradescope's."""
 
 import csv
-import html
 import io
 import json
 import os
-from collections import Counter
+import shutil
+import textwrap
 from pathlib import Path
+from statistics import mean
 
+from minirl.course import by_hand
+from minirl.course.class_page import ISOLATION, MOST, class_page
 from minirl.course.marks import FINE
+from minirl.course.pages import WORDS, found_out, page
+from minirl.course.tally import kinds, ranked, reasons, taken, together
 
 NBGRADER = (
     "assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email",
     "raw_score", "late_submission_penalty", "score", "max_score",
 )  # fmt: skip
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet would run
-THREATS = (
-    "Grading stops accidents and casual cheating: your code runs with the checks in one process, so it does not "
-    "protect against somebody who attacks it in earnest."
-)
-ISOLATION = {
-    "full": "no network, no other processes, no files but its own, and limits on time and memory",
-    "limits": "limits on time and memory, but with the network and all files of this user",
-    "none": "no protection at all on this system",
-    "": "not run",
-}
-STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color:#222}"
-    "table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #ccc;padding:.4rem;text-align:left;"
-    "vertical-align:top}.points{white-space:nowrap}small{color:#555}"
-)
-WORDS = {
-    "passed": "✔ passed", "wrong": "✘ not right", "error": "✘ error in your code", "not_started": "– not started",
-    "timeout": "✘ too slow", "kernel_died": "✘ ended Python", "out_of_memory": "✘ too much memory",
-    "needs_review": "? to be looked at",
-    "graded": "graded", "not_attempted": "nothing was written yet", "missing": "nothing was handed in",
-    "unreadable": "the file could not be read", "wrong_assignment": "this is another notebook",
-    "grader_error": "grading failed; it is not your fault and will be done again",
-}  # fmt: skip
+WIDTH = 20  # letters of a bar
 
 
 def results(out: Path) -> list[dict]:
-    """All results in a folder, by student; ValueError with the file that is not one."""
+    """All results in a folder, by student, with what was decided by hand; ValueError with the file that is not one."""
     found = []
     for path in sorted((out / "results").glob("*.json")):
         try:
@@ -52,14 +35,19 @@ def results(out: Path) -> list[dict]:
         found.append(result | {"key": path.stem})
     if not found:
         raise ValueError(f"there are no results in {out}: expected files in {out / 'results'}")
+    by_hand.apply(
+        out / "by_hand.csv", {name: each for each in found for name in (each["student"], safe(each["student"]))}
+    )
     return sorted(found, key=lambda result: result["student"])
 
 
 def write(out: Path, gradescope: bool = False) -> list[dict]:
     """Write everything anew from RESULTS/results; returns the results."""
     found = results(out)
+    whole = together(found)
     put(out / "grades.csv", table(found))
-    put(out / "results.json", json.dumps(together(found), indent=1) + "\n")
+    put(out / "results.json", json.dumps(whole, indent=1) + "\n")
+    put(out / "report.html", class_page(found, whole))
     for result in found:
         put(out / "feedback" / f"{result['key']}.html", page(result))
         if gradescope:
@@ -82,85 +70,48 @@ def safe(text) -> str:
 
 
 def table(found: list[dict]) -> str:
-    """nbgrader's columns, so that what reads them goes on working; then the status, and the points of each question."""
+    """nbgrader's columns, so that what reads them goes on working; then status, page, and points of each question."""
     ids = list(dict.fromkeys(mark["question"] for result in found for mark in result["questions"]))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*NBGRADER, "status", *ids])
+    writer.writerow([*NBGRADER, "status", "feedback", *ids])
     for result in found:
         own = {mark["question"]: f"{mark['points']:g}" for mark in result["questions"]}
         score = f"{result['points']:g}"
         row = [result["assignment"], "", "", result["student"], "", "", "", score, "0", score, f"{result['of']:g}"]
-        writer.writerow([safe(each) for each in [*row, result["status"], *(own.get(id, "0") for id in ids)]])
+        row += [result["status"], f"feedback/{result['key']}.html", *(own.get(id, "0") for id in ids)]
+        writer.writerow(map(safe, row))
     return text.getvalue()
-
-
-def together(found: list[dict]) -> dict:
-    """The class: how many got what, and which mistakes were made how often."""
-    questions: dict[str, dict] = {}
-    for result in found:
-        for mark in result["questions"]:
-            each = questions.setdefault(mark["question"], {"title": mark["title"], "of": mark["of"]})
-            each.setdefault("statuses", Counter())[mark["status"]] += 1
-            if mark["mistake"]:
-                each.setdefault("mistakes", Counter())[mark["mistake"]] += 1
-    for each in questions.values():
-        each["mistakes"] = dict(each.get("mistakes", Counter()).most_common())
-        each["statuses"] = dict(sorted(each["statuses"].items()))
-    statuses = dict(sorted(Counter(result["status"] for result in found).items()))
-    students = [{name: value for name, value in result.items() if name != "key"} for result in found]
-    return {"statuses": statuses, "questions": questions, "students": students}
 
 
 def summary(found: list[dict]) -> str:
     """The class on one screen."""
-    whole = together(found)
-    taken = [result["points"] for result in found if result["status"] in FINE]
-    mean = f", {sum(taken) / len(taken):.1f} of {found[0]['of']:g} points on average" if taken else ""
-    lines = [f"{len(found)} submissions, {len(taken)} graded without trouble{mean}"]
-    for id, each in whole["questions"].items():
-        count = sum(each["statuses"].values())
-        lines.append(f"  {id:<10} {each['statuses'].get('passed', 0):>4} of {count} passed   {each['title']}")
-        lines += [f"  {'':<10} {number:>4} × {says}" for says, number in list(each["mistakes"].items())[:3]]
+    whole, points = together(found), taken(found)
+    said = f", {mean(points):.1f} of {found[0]['of']:g} points on average" if points else ""
+    lines = [f"{len(found)} submissions, {len(points)} graded without trouble{said}"]
+    lines += [bar(id, each) for id, each in whole["questions"].items()]
+    made = ranked(whole)
+    lines += ["Most frequent mistakes:"] if made else []
+    lines += [hung(f"  {count:>4} × {id:<8} ", says) for count, id, says in made[:MOST]]
     look = [result for result in found if result["status"] not in FINE]
     lines += [f"To look at: {len(look)}"] if look else []
-    lines += [f"  {safe(result['student'])}: {result['status']}{reasons(result)}" for result in look]
-    kinds = sorted({result["isolation"] for result in found} - {""})
-    lines += [f"Isolation: {kind} ({ISOLATION[kind]})" for kind in kinds]
-    return "\n".join(lines)
+    lines += [hung(f"  {safe(each['student'])}: ", ": ".join([each["status"], *reasons(each)])) for each in look]
+    by_hand = [safe(result["student"]) for result in found if result.get("by_hand")]
+    lines += [hung("Decided by hand: ", ", ".join(by_hand))] if by_hand else []
+    kept = sorted({result["isolation"] for result in found} & set(ISOLATION))
+    return "\n".join([*lines, *(hung("Isolation: ", f"{kind} ({ISOLATION[kind]})") for kind in kept)])
 
 
-def reasons(result: dict) -> str:
-    said = [mark["review"] for mark in result["questions"] if mark["review"]] + result["notes"]
-    return f" ({said[0]})" if said else ""
+def bar(id: str, question: dict) -> str:
+    """How many passed a question, as a line of text."""
+    passed, count = kinds(question)["passed"], sum(question["statuses"].values())
+    return f"  {id:<8} {'█' * round(WIDTH * passed / count):░<{WIDTH}} {passed:>4} of {count}  {question['title']}"
 
 
-def page(result: dict) -> str:
-    """What a student gets back: sentences and hints, no test."""
-    rows = "".join(
-        f"<tr><th scope='row'>{escaped(mark['question'])}<br><small>{escaped(mark['title'])}</small></th>"
-        f"<td>{'<br>'.join(map(escaped, found_out(mark)))}</td>"
-        f"<td class='points'>{mark['points']:g} of {mark['of']:g}</td></tr>"
-        for mark in result["questions"]
-    )
-    notes = "".join(f"<li>{escaped(note)}</li>" for note in result["notes"])
-    heading = f"{escaped(result['assignment'])} · {escaped(result['student'])}"
-    table = f"<table><tr><th>Question</th><th>What was found</th><th>Points</th></tr>{rows}</table>" if rows else ""
-    return (
-        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{heading}</title><style>{STYLE}</style>"
-        f"<h1>{heading}</h1><p><strong>{result['points']:g} of {result['of']:g} points</strong>, "
-        f"{escaped(WORDS.get(result['status'], result['status']))}.</p>{table}{notes and f'<ul>{notes}</ul>'}"
-        f"<p><small>{THREATS} Isolation: {escaped(ISOLATION.get(result['isolation'], ''))}.</small></p></html>\n"
-    )
-
-
-def found_out(mark: dict) -> list[str]:
-    """What a question got, in a word, and the sentence beside it where there is one."""
-    return [WORDS.get(mark["status"], mark["status"]), *filter(None, [mark["message"]])]
-
-
-def escaped(text) -> str:
-    return html.escape(str(text), quote=True)
+def hung(head: str, text: str) -> str:
+    """A paragraph as wide as the terminal, with its first words in the margin."""
+    indent = " " * min(len(head), 16)
+    return textwrap.fill(head + text, shutil.get_terminal_size().columns, subsequent_indent=indent)
 
 
 def for_gradescope(result: dict) -> dict:

@@ -64,7 +64,7 @@ def test_the_table_begins_with_nbgraders_columns(graded):
         rows = list(csv.DictReader(file))
     nbgrader = "assignment duedate timestamp student_id last_name first_name email raw_score late_submission_penalty"
     assert list(rows[0]) == [
-        *nbgrader.split(), "score", "max_score", "status", "a2.q1a", "a2.q1b", "a2.q2", "a2.q5",
+        *nbgrader.split(), "score", "max_score", "status", "feedback", "a2.q1a", "a2.q1b", "a2.q2", "a2.q5",
     ]  # fmt: skip
     by_student = {row["student_id"]: row for row in rows}
     assert by_student["good-in-a-folder"]["score"] == by_student["good-in-a-folder"]["max_score"] == str(FULL)
@@ -73,7 +73,7 @@ def test_the_table_begins_with_nbgraders_columns(graded):
 
 def test_no_page_and_no_file_shows_a_hidden_test(graded):
     written = [path for path in graded[0].rglob("*") if path.is_file()]
-    assert len(written) == 3 * len(FEW) + 2
+    assert len(written) == 3 * len(FEW) + 3
     for path in written:
         text = path.read_text("utf-8")
         assert "hidden(" not in text and "2.5, -1.0" not in text and "BEGIN" not in text
@@ -99,7 +99,11 @@ def test_report_follows_a_hand_that_changed_a_result(graded, capsys):
     try:
         assert run("report", out) == 1
         said = capsys.readouterr().out
-        assert "patches-judge" not in said and "a-loop-without-end: timeout" in said and f"1 × {NAMED}" in said
+        assert (
+            "patches-judge" not in said
+            and "a-loop-without-end: timeout" in said
+            and f"1 × a2.q1a   {NAMED}" in " ".join(said.split()).replace("a2.q1a ", "a2.q1a   ")
+        )
         assert "patches-judge,,,,1,0,1,11,graded" in (out / "grades.csv").read_text("utf-8")
     finally:
         path.write_text(whole, "utf-8")
