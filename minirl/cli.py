@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, fields
@@ -39,6 +40,7 @@ def sorting(help: str, **how):
     return Option(help=help, rich_help_panel="The task sorting", **how)
 
 
+TEACHING = "For who teaches"  # a part of the list of commands
 VERSION = Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
 RUNS = Argument(metavar="RUN...", help="Folders that minirl train wrote.", show_default=False)
 
@@ -268,15 +270,31 @@ def plot(
     print(f"Learning curves: {out}")
 
 
-@app.command()
+@app.command(rich_help_panel=TEACHING)
 def assign(
-    names: Annotated[list[str], Argument(metavar="NAME...", help="Assignments, such as a1.", show_default=False)],
+    names: Annotated[list[str], Argument(metavar="NAME", help="Assignments, such as a1.", show_default=False)],
     root: Annotated[Path, Option(help="Folder with solutions/ and assignments/.")] = Path("."),
 ) -> None:
     """Write assignments from their sources: solutions/NAME/NAME.ipynb without answers, hidden tests and outputs.
 
-    The same source always gives the same file, to the byte. Refused is a source of which an answer or a hidden test
-    would survive, and one with a check that rejects its right answer or does not know its wrong ones.
+    The source is the only file that you edit. The same source always gives the same file, to the byte.
+
+    **Example**
+
+        minirl assign a1 a2
+
+    **Reads** solutions/NAME/NAME.ipynb, in nbgrader's format: answers stand between `### BEGIN SOLUTION` and
+    `### END SOLUTION`, and what only the grader tests between `### BEGIN HIDDEN TESTS` and `### END HIDDEN TESTS`.
+
+    **Writes** assignments/NAME/NAME.ipynb, and prints its path.
+
+    **Refuses** a source of which an answer or a hidden test would survive, and one with a check that rejects its right
+    answer or does not know its wrong ones.
+
+    **Exit code**
+
+    - 0: all were written
+    - 2: one was refused, and why; those before it were written
     """
     from minirl.course import assign as course
 
@@ -287,7 +305,7 @@ def assign(
             raise Refused(f"{name}: {error}") from error
 
 
-@app.command()
+@app.command(rich_help_panel=TEACHING)
 def grade(
     name: Annotated[str, Argument(metavar="NAME", help="An assignment, such as a1.", show_default=False)],
     submissions: Annotated[
@@ -296,32 +314,70 @@ def grade(
     out: Annotated[Path, Option(metavar="RESULTS", help="The results' folder.")],
     root: Annotated[Path, Option(help="Folder with solutions/.")] = Path("."),
     jobs_: Annotated[
-        int | None, Option("-j", "--jobs", min=1, help="Submissions at once.", show_default="half of the cores")
+        int | None,
+        Option("-j", "--jobs", min=1, help="How many submissions at once.", show_default="half of the cores"),
     ] = None,
     resume: Annotated[bool, Option("--resume", help="Go on in RESULTS; what is finished and unchanged stays.")] = False,
     cell_limit: Annotated[float, Option(min=1, help="Seconds for each cell.")] = 60,
     limit: Annotated[float, Option(min=1, help="Seconds for a submission's cells together.")] = 600,
     memory: Annotated[float, Option(min=2, help="Gigabytes of addresses that a kernel may have.")] = 6,
     isolation: Annotated[
-        str | None, Option(metavar="KIND", help="full, limits or none.", show_default="the most that works here")
+        str | None,
+        Option(metavar="KIND", help="full, limits or none; see above.", show_default="the most that works here"),
     ] = None,
     gradescope: Annotated[bool, Option("--gradescope", help="Write Gradescope's results.json for each, too.")] = False,
 ) -> None:
     """Grade notebooks: points for each question, the mistake by its name, and a page for each student.
 
-    SUBMISSIONS holds STUDENT.ipynb, STUDENT/NAME.ipynb, nbgrader's submitted/STUDENT/NAME/NAME.ipynb, or zips of these.
-    Answers are found by grade_id, else by the cell's id, its first line, or the function it defines. A student's
-    file is never run: a notebook is made anew from solutions/NAME, with its hidden tests and the student's answers, and
-    runs in a pytest of its own, with nbval. A question that hangs, ends Python or takes all memory costs itself alone.
+    **Examples**
 
-    RESULTS gets results/STUDENT.json as each is ready, then grades.csv (nbgrader's columns, then one a question),
-    results.json with the mistakes of the class, and feedback/STUDENT.html. Statuses: graded, not_attempted, timeout,
-    kernel_died, out_of_memory, unreadable, missing, wrong_assignment, needs_review, grader_error. The exit code is 0
-    when all are graded, 1 when some need a look, 2 when nothing was done.
+        minirl grade a1 handed-in --out results
+        minirl grade a1 handed-in --out results --resume
+        minirl grade a1 one.ipynb --out look --root course
 
-    What it protects from: accidents and casual cheating. A check that accepts everything, replaced functions, results
-    that differ outside the kernel give needs_review, and no points. It does not hold somebody who attacks the kernel
-    that his code runs in; where much is at stake, run it in a container. Which isolation was used is said at the end.
+    **Reads** solutions/NAME, and in SUBMISSIONS a notebook (STUDENT.ipynb), a folder (STUDENT/NAME.ipynb) or a zip for
+    each student. nbgrader's submitted/STUDENT/NAME/NAME.ipynb is known, and what Canvas and Moodle let you download. Of
+    several uploads to Canvas the last counts, of several notebooks in a folder the one with most answers. Answers are
+    found by grade_id, else by the cell's id, its first line, or the function it defines.
+
+    **Writes** in RESULTS
+
+    - grades.csv: nbgrader's columns, then status, page, and the points of each question
+    - report.html: what the class has not understood, and who needs a look
+    - feedback/STUDENT.html: what a student gets back; all else is for you
+    - results/STUDENT.json as each is ready, and results.json with all of them and the mistakes of the class
+    - gradescope/STUDENT.json, with --gradescope
+
+    **Stopping.** Ctrl-C keeps what is done. With --resume only new and changed notebooks are graded; all of them, when
+    the source has changed. To grade a student again, delete that file in RESULTS/results. To overrule the grader, see
+    **minirl report --help**. To share the work, grade a part of the folder each, and put the files of RESULTS/results
+    into one folder.
+
+    **Points** are what the checks gave. Late penalties, bonus and curves are left to your gradebook.
+
+    **Statuses**
+
+    - graded, not_attempted: nothing to do
+    - timeout, kernel_died, out_of_memory: a question did this and got 0; the others count
+    - needs_review: something passed that should not; no points until somebody looks
+    - unreadable, missing, wrong_assignment: nothing to grade
+    - grader_error: our fault; --resume tries again
+
+    **Isolation.** A student's file is never run. A notebook is made anew from solutions/NAME, with the student's
+    answers and helper cells, and runs in a kernel of its own. *full* (Linux, where namespaces are allowed): no network,
+    no other processes, no files but its own, limits. *limits*: on time, memory, file size and processes, but with the
+    network and your files. *none*: Windows. The report says which one was used.
+
+    **What it protects from.** Accidents and casual cheating: a check that accepts everything, replaced functions,
+    results that differ outside the kernel. Not from somebody who attacks the kernel that his code runs in; where much
+    is at stake, run all of it in a container.
+
+    **Exit code**
+
+    - 0: all are graded
+    - 1: somebody needs a look
+    - 2: nothing was done, and why
+    - 130: stopped by Ctrl-C
     """
     from minirl.course import batch as course
 
@@ -340,7 +396,7 @@ def graded(job, workers: int) -> None:
     """All submissions, with a progress bar; stopped early, it is said how to go on."""
     from tqdm import tqdm
 
-    done = len(job.all) - len(job.todo)
+    done, before = len(job.all) - len(job.todo), signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with tqdm(total=len(job.all), initial=done, desc=job.name, unit="submission") as bar:
             for result in job.results(workers):
@@ -348,7 +404,9 @@ def graded(job, workers: int) -> None:
                 bar.set_postfix_str(result.status, refresh=False)
                 bar.update()
     except KeyboardInterrupt as reason:
-        stop(reason, f"{job.out} keeps {done} of {len(job.all)} results; go on with --resume")
+        stop(reason, f"{job.out} keeps {done} of {len(job.all)} results; the same command with --resume goes on")
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def reported(results: Path, gradescope: bool) -> None:
@@ -356,21 +414,44 @@ def reported(results: Path, gradescope: bool) -> None:
     from minirl.course import report
 
     found = report.write(results, gradescope)
-    print(f"{report.summary(found)}\n{results / 'grades.csv'} has the points, {results / 'feedback'} a page for each")
+    print(report.summary(found))
+    print(f"{results / 'report.html'} shows the class, {results / 'grades.csv'} has the points")
+    print(f"{results / 'feedback'} has a page for each student")
     if any(result["status"] not in report.FINE for result in found):
         raise typer.Exit(1)
 
 
-@app.command("report")
+@app.command("report", rich_help_panel=TEACHING)
 def report_(
     results: Annotated[Path, Argument(metavar="RESULTS", help="A folder that minirl grade wrote.", show_default=False)],
     gradescope: Annotated[bool, Option("--gradescope", help="Write Gradescope's results.json for each, too.")] = False,
 ) -> None:
     """Write a class's results anew from RESULTS/results/*.json, and print them on one screen.
 
-    After a look at one student, change the points or the status in that student's file, and run this: grades.csv,
-    results.json and the pages follow. Prints how many passed each question, the mistakes that were made most often, and
-    who needs a look. The exit code is 1 while somebody does.
+    **Example**
+
+        minirl report results
+
+    **Prints** how many passed each question, the mistakes that were made most often, and who needs a look.
+
+    **Writes** grades.csv, results.json, report.html and the students' pages, as minirl grade does.
+
+    **Deciding by hand.** Write RESULTS/by_hand.csv, in a spreadsheet or an editor, and run this. No grading changes it.
+
+        student_id,question,points,comment
+        hana,a1.q3b,1,"The idea is right, but the loop never ends."
+        lea,,,We have talked about the cell that hides errors.
+        mo,,20,Shown on paper in the office hour.
+
+    A line with a question gives that question the points. One without accepts the result as it is; with points, it says
+    what the whole is worth. The student reads the comment. A line holds for what is handed in later, too, until you
+    delete it.
+
+    **Exit code**
+
+    - 0: all are graded or decided
+    - 1: somebody needs a look
+    - 2: a file cannot be followed, and which
     """
     try:
         reported(results, gradescope)
@@ -386,8 +467,22 @@ def check(
 ) -> None:
     """Read your notebook as the grader will, before you hand it in, and say what counts.
 
-    Finds your answers, runs them from top to bottom in a fresh kernel, and prints each check. The grader uses other
-    inputs besides these. The exit code is 0 when all of them pass, else 1.
+    **Example**
+
+        minirl check a1/a1.ipynb
+
+    **Reads** FILE, and the assignment as it was given, from the folder assignments. Your answers may have moved to
+    other cells.
+
+    **Prints** for each question whether its check passes, the mistake, or the line that stopped; then the points. It
+    runs your answers from top to bottom in a fresh kernel, as whoever opens your notebook would. The grader uses other
+    inputs besides. Your file is not changed.
+
+    **Exit code**
+
+    - 0: all checks pass
+    - 1: some do not
+    - 2: FILE is not an assignment, and why
     """
     from minirl.course import grade as course
 
@@ -404,15 +499,29 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(rich_help_panel=TEACHING)
 def release(
-    names: Annotated[list[str], Argument(metavar="NAME...", help="Assignments, such as a1.", show_default=False)],
+    names: Annotated[list[str], Argument(metavar="NAME", help="Assignments, such as a1.", show_default=False)],
     root: Annotated[Path, Option(help="Folder with solutions/.")] = Path("."),
     out: Annotated[Path, Option(help="The students' zip.")] = Path("minirl-assignments.zip"),
 ) -> None:
     """Pack assignments for students: without solutions, hidden tests and outputs, in one zip.
 
-    Refused is a zip that would show a line of them. The same sources give the same zip, to the byte.
+    **Example**
+
+        minirl release a1 a2 --out students.zip
+
+    **Reads** solutions/NAME/NAME.ipynb.
+
+    **Writes** a zip with NAME/NAME.ipynb, to write into; assignments/NAME/NAME.ipynb, the same once more, for minirl
+    check; and a README.md for students. They need minirl installed. The same sources give the same zip, to the byte.
+
+    **Refuses** a zip that would show a line of a solution or of a hidden test.
+
+    **Exit code**
+
+    - 0: the zip is written
+    - 2: nothing was written, and why
     """
     from minirl.course import release as course
 
@@ -422,9 +531,11 @@ def release(
         raise Refused(str(error)) from error
 
 
-@app.command()
+@app.command(rich_help_panel=TEACHING)
 def leaderboard(
-    folder: Annotated[Path, Argument(help="A folder of hand-ins, one folder each.", show_default=False)],
+    folder: Annotated[
+        Path, Argument(metavar="FOLDER", help="A folder of hand-ins, one folder each.", show_default=False)
+    ],
     data: Annotated[
         Path | None,
         Option(help="GSM8K's folder: are these its problems?", show_default="not checked"),
@@ -433,10 +544,28 @@ def leaderboard(
 ) -> None:
     """Check the hand-ins of assignment 5, and rank them by what their samples say.
 
-    A hand-in is a run's folder with two evaluations in it, before and after: **minirl eval --model MODEL --out
-    RUN/before** and **minirl eval --run RUN --out RUN/after**. Every response is graded again from its text and every
-    figure computed again, so a figure that was edited is found. What is not consistent is listed below the ranks, with
-    the reason. It takes no GPU.
+    **Examples**
+
+        minirl leaderboard handed-in
+        minirl leaderboard handed-in --data gsm8k --out ranks.json
+
+    **Reads** in FOLDER a folder for each hand-in: a run with two evaluations in it, made by
+
+        minirl eval --model MODEL --out RUN/before
+        minirl eval --run RUN --out RUN/after
+
+    **Prints** the ranks, and below them what is not consistent, with the reason. Every response is graded again from
+    its text and every figure computed again, so a figure that was edited is found. It takes no GPU.
+
+    **Writes** with --out what each check said, as JSON.
+
+    **What it protects from.** Edited figures and, with --data, other problems than GSM8K's. Not from samples that no
+    model wrote.
+
+    **Exit code**
+
+    - 0: the ranks are printed, also where some hand-ins are refused
+    - 2: there is nothing to rank, and why
     """
     from minirl.course import handin
 

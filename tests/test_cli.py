@@ -350,3 +350,15 @@ def test_help_and_version(minirl):
     import minirl as package
 
     assert minirl("--version") == (0, f"minirl {package.__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", ["assign", "check", "grade", "report", "release", "leaderboard"])
+def test_help_reads_like_a_page(minirl, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = minirl(command, "--help")
+    assert code == 0 and max(map(len, out.splitlines())) <= 80
+    examples = [line for line in out.splitlines() if line.startswith(f"  minirl {command} ")]
+    assert examples
+    parts = [part for part in ("Example", "Reads", "Writes", "Prints", "Exit code") if f"\n {part}" in out]
+    assert {"Example", "Exit code"} <= set(parts) and {"Writes", "Prints"} & set(parts)
+    assert all(f"• {exit_code}: " in out for exit_code in (0, 2))
