@@ -10,6 +10,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import Field, fields
 from functools import cache
 from pathlib import Path
@@ -385,18 +386,29 @@ def grade(
         if isolation not in (None, "full", "limits", "none"):
             raise ValueError(f"there is no isolation {isolation!r}; expected one of: full, limits, none")
         limits = course.Limits(cell_limit, limit, int(memory * 1e9), isolation=isolation or "")
-        job = course.Job(name, submissions, out, root, limits, resume)
-        graded(job, jobs_ or max((os.cpu_count() or 2) // 2, 1))
+        with tidied():
+            job = course.Job(name, submissions, out, root, limits, resume)
+            graded(job, jobs_ or max((os.cpu_count() or 2) // 2, 1))
         reported(out, gradescope)
     except (ValueError, OSError) as error:
         raise Refused(str(error)) from error
+
+
+@contextmanager
+def tidied() -> Iterator[None]:
+    """Whoever is told to end (SIGTERM) ends as by Ctrl-C, and leaves no process and no file of a kernel."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def graded(job, workers: int) -> None:
     """All submissions, with a progress bar; stopped early, it is said how to go on."""
     from tqdm import tqdm
 
-    done, before = len(job.all) - len(job.todo), signal.signal(signal.SIGTERM, signal.default_int_handler)
+    done = len(job.all) - len(job.todo)
     try:
         with tqdm(total=len(job.all), initial=done, desc=job.name, unit="submission") as bar:
             for result in job.results(workers):
@@ -405,8 +417,6 @@ def graded(job, workers: int) -> None:
                 bar.update()
     except KeyboardInterrupt as reason:
         stop(reason, f"{job.out} keeps {done} of {len(job.all)} results; the same command with --resume goes on")
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def reported(results: Path, gradescope: bool) -> None:

@@ -2,6 +2,11 @@
 
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import demo_assignment
@@ -124,6 +129,21 @@ def test_a_student_may_have_written_into_the_only_copy(root, tmp_path, capsys):
     file.write_bytes(saved(book(root, **RIGHT)))
     assert run("check", file, "--root", tmp_path) == 0
     assert f"graded, {FULL} of {FULL} points" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no signal asks a process to end there")
+def test_a_batch_that_is_told_to_end_leaves_nothing_behind(root, tmp_path):
+    boxes, handed = tmp_path / "tmp", hand_in(root, tmp_path / "class", ["good-flat"])
+    boxes.mkdir()
+    command = [sys.executable, "-m", "minirl.cli", "grade", "a2", handed, "--root", root, "--out", tmp_path / "out"]
+    process = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(boxes)}, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 200
+    while not list(boxes.glob("*/book/record/cells.jsonl")) and time.monotonic() < until:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    assert "Traceback" not in process.communicate(timeout=60)[1] and process.returncode == 130
+    assert not list(boxes.iterdir())
+    assert str(boxes) not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
 
 
 @pytest.mark.parametrize(
