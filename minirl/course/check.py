@@ -4,6 +4,7 @@ What is wrong is said in a few lines and raised as an AssertionError, so that a 
 ours is shown. Nothing depends on what an answer prints.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, close, in_full, observe, place, watched
-from minirl.course.questions import Question
+from minirl.course.questions import Mistake, Question
 
 ASSIGNMENTS = ("a1", "a2", "a3", "a4")
 
@@ -131,7 +132,8 @@ def compared(question: Question, answer, cases: Sequence[tuple] | None) -> Findi
     if not wrong:
         return "", "passed", None
     ran = any(each.error is None for each in found)  # to stop with the same error is not yet the same mistake
-    known = [(mistake, wrong) for mistake in question.mistakes for wrong in mistake.answers if ran]
+    mistakes = (*question.mistakes, *general(question)) if ran else ()
+    known = [(mistake, wrong) for mistake in mistakes for wrong in mistake.answers]
     made = [(mistake, [observe(wrong, inputs, *how) for inputs in cases]) for mistake, wrong in known]
     # Whoever makes a mistake and forgets a detach as well is told of the mistake first.
     for same in (alike, same_values) if not all(same_values(*pair, question) for pair in pairs) else (alike,):
@@ -143,6 +145,26 @@ def compared(question: Question, answer, cases: Sequence[tuple] | None) -> Findi
     if found[first].error is not None:
         return start + crash(found[first]), "error", None
     return f"{start}{difference(question, *pairs[first])} {question.hint}", "wrong", None
+
+
+GENERAL = {
+    "the sign is turned round: this is minus what is asked for.": operator.neg,
+    "you add up along the last axis, which the result should keep.": lambda right: right.sum(-1),
+    "you take the mean along the last axis, which the result should keep.": lambda right: right.mean(-1),
+    "you add everything up to one number; the result should keep its axes.": Tensor.sum,
+    "you take the mean of everything; the result should keep its axes.": Tensor.mean,
+}
+CUT = {"the values are right, but the gradient is cut off: nothing could learn from them.": Tensor.detach}
+
+
+def general(question: Question) -> list[Mistake]:
+    """Mistakes that any question knows: what comes of its right answer where one more thing is done to it."""
+
+    def changed(change: Callable) -> Callable:
+        return lambda *inputs: change(question.right(*inputs))
+
+    slips = GENERAL | (CUT if question.gradients else {})
+    return [Mistake(says, changed(change)) for says, change in slips.items()]
 
 
 def after(passed: int) -> str:
@@ -209,6 +231,8 @@ def difference(question: Question, expected: Seen, found: Seen) -> str:
         return f"the result should be None, got {shortened(found.parts[0])}."
     if len(expected.parts) != len(found.parts):
         return f"expected {expected.returned}, got {found.returned}."
+    if found.returned == "1 things" != expected.returned:
+        return f"expected {expected.returned}, got it inside a tuple or list; take it out, with [0]."
     for number, (ours, theirs) in enumerate(zip(expected.parts, found.parts, strict=True), 1):
         which = f"part {number} of the result" if len(expected.parts) > 1 else "the result"
         if sentence := part_difference(which, ours, theirs, question.tolerance):
@@ -226,7 +250,7 @@ def difference(question: Question, expected: Seen, found: Seen) -> str:
 
 def part_difference(which: str, ours, theirs, tolerance: float) -> str:
     if close(ours, theirs, tolerance):
-        return ""
+        return whole_numbers(which, ours, theirs)
     if not isinstance(ours, Tensor):
         return f"{which} should be {shortened(ours)}, got {shortened(theirs)}."
     if not isinstance(theirs, Tensor | float | int):
@@ -238,10 +262,30 @@ def part_difference(which: str, ours, theirs, tolerance: float) -> str:
         return f"{which} has nan in it, first {first_place(theirs.isnan())}."
     wrong = ~torch.isclose(ours.detach().double(), theirs.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
     if not wrong.any():
-        return f"{which} is too coarse: float64 went in, and somewhere you compute in float32."
+        return f"{which} is too coarse: float64 went in, so is there a float32, or another small constant?"
     at = first_place(wrong)
     index = tuple(wrong.nonzero()[0].tolist())
-    return f"{which} is wrong {at}: expected {ours[index].item():.6g}, got {theirs[index].item():.6g}."
+    numbers = f"expected {ours[index].item():.6g}, got {theirs[index].item():.6g}"
+    return f"{which} is wrong {at}: {numbers}{factor(ours, theirs)}."
+
+
+def whole_numbers(which: str, ours, theirs) -> str:
+    """Right values of a type that has no mean and no gradient are not yet right."""
+    if not (isinstance(ours, Tensor) and isinstance(theirs, Tensor)) or not ours.is_floating_point():
+        return ""
+    kind = str(theirs.dtype).removeprefix("torch.")
+    return "" if theirs.is_floating_point() else f"{which} has the right values, but as {kind}; floats are asked for."
+
+
+def factor(ours: Tensor, theirs: Tensor) -> str:
+    """Whether all numbers are wrong by the same factor, which says more than one of them."""
+    ours, theirs = ours.detach().double(), theirs.double()
+    there = ours != 0
+    if there.sum() < 2 or (theirs[~there] != 0).any():
+        return ""
+    times = theirs[there] / ours[there]
+    same = torch.allclose(times, times[:1].expand_as(times), rtol=1e-5) and times[0] != 0
+    return f"; all of it is {times[0].item():.4g} times what it should be" if same else ""
 
 
 def first_place(where: Tensor) -> str:

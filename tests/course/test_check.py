@@ -10,7 +10,7 @@ import torch
 
 from minirl import deltas
 from minirl.course import a2, a4
-from minirl.course.check import CodeStopped, NotStarted, Wrong, check, hidden, judge
+from minirl.course.check import CodeStopped, NotStarted, Wrong, check, find, hidden, judge
 
 CENTRED = a2.QUESTIONS["a2.q1a"]
 
@@ -98,8 +98,22 @@ SAID = {
     "float32 inside": (lambda rewards: centred(rewards.float()).to(rewards), "too coarse: float64 went in"),
     "nan": (lambda rewards: centred(rewards) / 0 * 0, "has nan in it, first at index"),
     "a text": (lambda rewards: "3.5", "should be a tensor, got str"),
-    "something else": (lambda rewards: centred(rewards) + 1, r"wrong at index \[0, 0\]: expected 0.5, got 1.5"),
+    "something else": (lambda rewards: centred(rewards) + 1, r"wrong at index \[0, 0\]: expected 0.5, got 1.5\."),
+    "a factor": (lambda rewards: 3 * centred(rewards), "expected 0.5, got 1.5; all of it is 3 times what it should be"),
+    "one thing in a list": (lambda rewards: [centred(rewards)], "expected a tensor, got it inside a tuple or list"),
 }
+
+
+def test_whole_numbers_and_truth_values_are_no_floats():
+    """Their values are right, but a reward of that type has no mean."""
+    reward = find("a1.q6a")
+
+    def agree(prompts, responses):
+        return (responses == prompts.sort(-1).values[:, None]).all(-1)
+
+    assert judge(reward, lambda *inputs: agree(*inputs).double()).status == "passed"
+    assert "right values, but as bool; floats" in judge(reward, agree).message
+    assert "right values, but as int64; floats" in judge(reward, lambda *inputs: agree(*inputs).long()).message
 
 
 @pytest.mark.parametrize("answer, expected", SAID.values(), ids=SAID)
