@@ -107,11 +107,15 @@ def listed():
 
 
 def earned():
-    """Rewards [batch group]: some prompts all 0, some tied above 0, one that only adds up to 0."""
+    """Rewards [batch group]: some prompts all 0, some tied above or below 0, one that only adds up to 0."""
     return [
         (torch.tensor([[0.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]]),),
         (torch.tensor([[1.0, -1.0], [0.0, 0.0], [2.0, 2.0]]),),
-        (torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0], [1.0, 3.0, 0.0], [0.0, 0.0, 0.0]]).double(),),
+        (
+            torch.tensor(
+                [[0.0, 0, 0], [0, 0.5, 0], [0, 0, 0], [1, 3, 0], [0, 0, 0], [-1, 0, -2], [-1, -1, -1]]
+            ).double(),
+        ),
         (torch.tensor([[1.0, 2.0, 3.0, 4.0, 0.0]]),),
     ]
 
@@ -140,7 +144,7 @@ def fixed_baselines(states, rewards):
 
 
 def blocks(states, rewards):
-    pairs = rewards.view(-1, 2) if len(rewards) % 2 == 0 else rewards[None]
+    pairs = rewards.view(-1, 2)
     return (pairs - pairs.mean(-1, keepdim=True)).flatten()
 
 
@@ -154,12 +158,43 @@ def without_own(states, rewards):
     return rewards - same @ rewards / same.sum(-1).clamp(min=1)
 
 
+def summed(states, rewards):
+    return rewards - (states[:, None] == states).to(rewards) @ rewards
+
+
+def only_two_states(states, rewards):
+    deltas = rewards.clone()
+    for state in (0, 1):
+        deltas[states == state] -= rewards[states == state].mean()
+    return deltas
+
+
+def so_far(states, rewards):
+    seen = (states[:, None] == states).tril().to(rewards)
+    return rewards - seen @ rewards / seen.sum(-1)
+
+
 def guesses():
     """Probabilities [N], scores [N D], rewards [N] of all responses, and a baseline."""
     dial = torch.tensor([1 / 3, 1 / 3, 1 / 3]), torch.tensor([[-1.0], [0.0], [1.0]]), torch.tensor([4.0, 0.0, 8.0])
     halves = torch.tensor([0.5, 0.5]).double(), torch.tensor([[0.5, -0.5], [-0.5, 0.5]]).double()
     uneven = torch.tensor([0.1, 0.2, 0.3, 0.4]), wave(4, 3), torch.tensor([1.0, 0.0, 2.0, -3.0])
     return [(*dial, 4.0), (*uneven, 0.5), (*halves, torch.tensor([11.0, 9.0]).double(), -2.0)]
+
+
+def unsquared(probs, scores, rewards, baseline):
+    mean, guess = moments(probs, scores, rewards, baseline)[0], scores * (rewards - baseline)[:, None]
+    return mean, probs @ (guess - mean).norm(dim=-1)
+
+
+def weighted_twice(probs, scores, rewards, baseline):
+    guess = probs[:, None] * scores * (rewards - baseline)[:, None]
+    return guess.sum(0), (probs[:, None] * (guess - guess.sum(0)) ** 2).sum()
+
+
+def baseline_too_late(probs, scores, rewards, baseline):
+    guess = scores * rewards[:, None] - baseline
+    return probs @ guess, (probs[:, None] * (guess - probs @ guess) ** 2).sum()
 
 
 def scored():
@@ -356,6 +391,15 @@ QUESTIONS = {
                     "the values are right, but the gradient is cut off: nothing could learn from them.",
                     lambda x, y: token_log_probs(x, y).detach(),
                 ),
+                Mistake(
+                    "a position is missing: nothing is predicted ahead, the row at position t is for its own token.",
+                    lambda x, y: token_log_probs(x[:, :-1], y[..., 1:]),
+                ),
+                Mistake(
+                    "you score each token by the row before it, as for a model that predicts the next one; here the "
+                    "row at position t is for the token at position t.",
+                    lambda x, y: torch.nn.functional.pad(token_log_probs(x[:, :-1], y[..., 1:]), (1, 0)),
+                ),
             ),
             "Log-softmax over the vocabulary, then pick the entry of each sampled token; every response of a group "
             "shares the rows of its prompt.",
@@ -435,12 +479,28 @@ QUESTIONS = {
                     lambda logp, r: -(logp.detach().exp() * r * logp).mean(),
                 ),
                 Mistake(
-                    "log π is frozen too, so nothing has a gradient.",
+                    "nothing has a gradient: log π must keep its past, so no detach() and no item() there.",
                     lambda logp, r: listed_loss(logp.detach(), r),
                 ),
                 Mistake(
                     "the reward is missing: this only makes the policy surer of what it does already.",
                     lambda logp, r: listed_loss(logp, torch.ones_like(r)),
+                ),
+                Mistake(
+                    "you froze the wrong factor: log π keeps its past, the weight π(y) loses it.",
+                    lambda logp, r: -(logp.exp() * r * logp.detach()).sum(-1).mean(),
+                ),
+                Mistake(
+                    "the weight π(y) is missing: with all responses listed, each counts as often as it is drawn.",
+                    lambda logp, r: -(r * logp).sum(-1).mean(),
+                ),
+                Mistake(
+                    "this is a number for each prompt; take their mean.",
+                    lambda logp, r: -(logp.detach().exp() * r * logp).sum(-1),
+                ),
+                Mistake(
+                    "the weight is the log-prob; the probability is its exp.",
+                    lambda logp, r: -(logp.detach() * r * logp).sum(-1).mean(),
                 ),
             ),
             "−Σ_y π(y)·R(y)·log π(y), mean over the prompts, with π(y) detached.",
@@ -478,6 +538,14 @@ QUESTIONS = {
                     lambda r: (r == 0).all(0).float().mean(),
                 ),
                 Mistake("this says it for each prompt; the share is one number.", lambda r: (r == 0).all(-1).float()),
+                Mistake(
+                    "negative rewards push as well, away from a response; only 0 pushes nothing.",
+                    lambda r: (r <= 0).all(-1).float().mean(),
+                ),
+                Mistake(
+                    "where the best reward is 0, others may be below it, and they push.",
+                    lambda r: (r.amax(-1) == 0).float().mean(),
+                ),
             ),
             "The naive loss is −δ·log π with δ = reward. Count the prompts whose rewards are all 0, as a share.",
             (silent_share,),
@@ -511,6 +579,10 @@ QUESTIONS = {
                     "independent chances are multiplied, so G responses make a power, not a factor.",
                     lambda p, g: torch.full_like(p, float(g)),
                 ),
+                Mistake(
+                    "you take away the chance of both at once; no group is all right and all wrong.",
+                    lambda p, g: p**g + (1 - p) ** g - p**g * (1 - p) ** g,
+                ),
             ),
             "Responses are drawn independently: G right ones have the chance p·p·…·p.",
             (silence_chance,),
@@ -543,6 +615,9 @@ QUESTIONS = {
                     "you divide by a standard deviation as well; only the baseline is subtracted.",
                     lambda s, r: state_deltas(s, r) / state_deltas(s, r).std(),
                 ),
+                Mistake("you subtract the sum of the state's rewards, not their mean.", summed),
+                Mistake("you look for the states 0 and 1 only; go through all that occur.", only_two_states),
+                Mistake("the baseline is the mean so far; all samples in the state are meant, later ones too.", so_far),
             ),
             "For each sample, the mean reward over the samples with the same state; subtract it.",
             (state_deltas,),
@@ -588,6 +663,21 @@ QUESTIONS = {
                 Mistake(
                     "you return the variance only; the mean comes first.", lambda p, s, r, b: moments(p, s, r, b)[1]
                 ),
+                Mistake(
+                    "the mean is weighted and the variance is not; weight the squared distances as well.",
+                    lambda p, s, r, b: (moments(p, s, r, b)[0], (s * (r - b)[:, None]).var(0).sum()),
+                ),
+                Mistake("the distances from the mean are not squared.", unsquared),
+                Mistake(
+                    "your guesses have the probabilities in them already when you weight their distances.",
+                    weighted_twice,
+                ),
+                Mistake(
+                    "the baseline is taken from the whole guess; it is the reward that it belongs to.",
+                    baseline_too_late,
+                ),
+                Mistake("the baseline is added, not subtracted.", lambda p, s, r, b: moments(p, s, r, -b)),
+                Mistake("the mean comes first, then the variance.", lambda p, s, r, b: moments(p, s, r, b)[::-1]),
             ),
             "Each response gives the guess ∇log π·(R − b). Weight by the probabilities: first the mean, then the "
             "squared distances from it, added up over the parameters.",
@@ -630,6 +720,26 @@ QUESTIONS = {
                     "you square the probabilities as well; they are weights.",
                     weighted_by(lambda p, s: p**2 * (s**2).sum(-1)),
                 ),
+                Mistake(
+                    "this is the plain mean of the rewards; the weights are missing.",
+                    lambda p, s, r: r.mean(),
+                ),
+                Mistake(
+                    "you square the reward as well; only the score is squared.",
+                    lambda p, s, r: optimal_baseline(p, s, r**2),
+                ),
+                Mistake(
+                    "the denominator has no probabilities; it is an expectation as well.",
+                    lambda p, s, r: (p * (s**2).sum(-1) * r).sum() / (s**2).sum(),
+                ),
+                Mistake(
+                    "the denominator is the square of a mean; it should be the mean of the squares.",
+                    lambda p, s, r: (p * (s**2).sum(-1) * r).sum() / (p * s.norm(dim=-1)).sum() ** 2,
+                ),
+                Mistake(
+                    "you average the fractions of the parameters; add up their squares first, above and below.",
+                    lambda p, s, r: ((p * r) @ s**2 / (p @ s**2)).mean(),
+                ),
             ),
             "An average of the rewards with the weights π·‖∇log π‖², over the sum of these weights.",
             (optimal_baseline,),
@@ -670,6 +780,15 @@ QUESTIONS = {
                     lambda p, y: (y == p.sort(0).values[:, None]).all(-1).float(),
                 ),
                 Mistake("you sort the prompts in place; whoever uses them next finds the answers.", sort_in_place),
+                Mistake("there is no partial credit here: this is the share of right places.", exact_share),
+                Mistake(
+                    "you compare with the indices that sort returns second; its values come first.",
+                    lambda p, y: (y == p.sort(-1).indices[:, None]).all(-1).float(),
+                ),
+                Mistake(
+                    "this is one verdict on the whole batch; each response has a reward of its own.",
+                    lambda p, y: (y == p.sort(-1).values[:, None]).all().float(),
+                ),
             ),
             "1 where the response equals sorted(prompt) at every place, else 0. The prompt needs a group axis.",
             (sorting.exact_match, sorting.position_match),
@@ -703,6 +822,15 @@ QUESTIONS = {
                     "you add up the wrong axis: the places are the last one.",
                     lambda p, y: (y == p.sort(-1).values[:, None]).sum(1).float(),
                 ),
+                Mistake(
+                    "you sort in descending order.",
+                    lambda p, y: (y == p.sort(-1, descending=True).values[:, None]).sum(-1).float(),
+                ),
+                Mistake(
+                    "you give all points or none; each right place earns its own.",
+                    lambda p, y: sorting.exact_match(p, y) * p.shape[1],
+                ),
+                Mistake("you count the wrong places.", lambda p, y: p.shape[1] - sorting.position_match(p, y)),
             ),
             "The number of places at which the response equals sorted(prompt).",
             (sorting.exact_match, sorting.position_match),
@@ -743,6 +871,22 @@ QUESTIONS = {
                 Mistake(
                     "you reward descending pairs.",
                     lambda p, y: inclusion(p, y) + (y[..., :-1] >= y[..., 1:]).sum(-1),
+                ),
+                Mistake(
+                    "you compare the last number with the first as well; they are no neighbours.",
+                    lambda p, y: inclusion(p, y) + (y <= y.roll(-1, -1)).sum(-1),
+                ),
+                Mistake(
+                    "you count how often a number occurs in the response; that it occurs earns one point.",
+                    lambda p, y: (p[:, None, :, None] == y[:, :, None, :]).sum((-1, -2)) + ordering(p, y),
+                ),
+                Mistake(
+                    "you look for order in the prompt; the response is what earns.",
+                    lambda p, y: inclusion(p, y) + ordering(p, p[:, None]),
+                ),
+                Mistake(
+                    "you divide by the highest number of points; the number itself is asked for.",
+                    lambda p, y: sorting.inclusion_ordering(p, y) / (2 * p.shape[1] - 1),
                 ),
             ),
             "One point per number of the prompt that occurs in the response, one per pair of neighbours with x ≤ y.",

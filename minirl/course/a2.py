@@ -17,7 +17,8 @@ def rewards():
     uneven = torch.tensor([[3.0, -1.0, 0.5], [2.0, 2.0, 5.0], [0.25, 7.0, -4.0]])
     tied = torch.tensor([[0.1, 0.1, 0.1, 0.1, 0.1], [1.0, 0.0, 1.0, 3.0, 1.0]])
     precise = torch.tensor([[1.0, 2.0, 4.0, 8.0, 16.0, 3.0]], dtype=torch.float64) / 3
-    return [(shown,), (uneven,), (tied,), (precise,)]
+    near = torch.tensor([[1.0, 3.0, 2.0, 2.5]], dtype=torch.float64) / 10_000  # here an epsilon counts
+    return [(shown,), (uneven,), (tied,), (precise,), (near,)]
 
 
 def ratios():
@@ -44,7 +45,23 @@ def ratios_and_deltas():
 def clip_cases():
     """The same with two epsilons that differ."""
     epsilons = [(0.2, 0.2), (0.1, 0.3), (0.2, 0.28)]
-    return [(*case, *each) for case, each in zip(ratios_and_deltas(), epsilons, strict=True)]
+    old, now = torch.tensor([[[-1.0, -0.5], [-2.0, -0.3]]]), torch.tensor([[[-0.5, -1.0], [-1.6, -0.4]]])
+    square = now, old, torch.tensor([[1.0, -2.0]]), 0.1, 0.3  # as many responses as tokens: a wrong axis fits as well
+    return [*((*case, *each) for case, each in zip(ratios_and_deltas(), epsilons, strict=True)), square]
+
+
+def smaller(ratio, low, high, deltas):
+    """The clipped loss of any ratio, bounds and deltas."""
+    return -torch.minimum(ratio * deltas, ratio.clamp(low, high) * deltas)
+
+
+def whole_response(now, old):
+    return (now - old.detach()).sum(-1, keepdim=True).exp().expand_as(now)
+
+
+def turned_round(mask):
+    lengths = mask.sum(-1, keepdim=True).clamp(min=1)
+    return ~mask / (lengths * mask.shape[0] * mask.shape[1])
 
 
 def masks():
@@ -99,6 +116,16 @@ def without_softmax(logits, ref_logits, estimator):
     return torch.autograd.grad((log_p.detach().exp() * estimator(log_p, ref_logits)).sum(), logits)[0]
 
 
+def by_hand(logits, loss: Callable):
+    logits = logits.detach().requires_grad_()
+    return torch.autograd.grad(loss(logits), logits)[0]
+
+
+def toward_the_reference(logits, ref_logits, estimator):
+    log_p = logits.log_softmax(-1)
+    return by_hand(ref_logits, lambda z: (log_p.exp() * estimator(log_p, z.log_softmax(-1))).sum())
+
+
 def toward_the_logs(logits, ref_logits, estimator):
     log_p = logits.log_softmax(-1).detach().requires_grad_()
     loss = (log_p.detach().exp() * estimator(log_p, ref_logits.log_softmax(-1))).sum()
@@ -108,31 +135,26 @@ def toward_the_logs(logits, ref_logits, estimator):
 REVERSE, FORWARD, NOTHING = "KL(policy, reference)", "KL(reference, policy)", "nothing"
 GRADIENTS = {"k1": NOTHING, "k2": REVERSE, "k3": FORWARD}
 GRADIENT_MISTAKES = {
-    "k1 is an honest value, but as a loss it is worth nothing: its gradient is the score, whose mean is 0.": {
-        "k1": REVERSE,
-        "k2": REVERSE,
-        "k3": FORWARD,
-    },
-    "k2 and k3 are exchanged: that k3 is the better value does not make it the better loss.": {
-        "k1": NOTHING,
-        "k2": FORWARD,
-        "k3": REVERSE,
-    },
     "that all three estimate KL(policy, reference), well or badly, says nothing about their gradients.": {
         "k1": REVERSE,
         "k2": REVERSE,
         "k3": REVERSE,
     },
-    "k2 is biased as a value, and yet it has a gradient: half a square, so the log-ratio times the score.": {
-        "k1": NOTHING,
-        "k2": NOTHING,
+    "k2 and k3 are exchanged: that k3 is the better value does not make it the better loss.": {
+        "k2": FORWARD,
         "k3": REVERSE,
+    },
+    "k1 is an honest value, but as a loss it is worth nothing: its gradient is the score, whose mean is 0.": {
+        "k1": REVERSE
+    },
+    "k1 follows neither divergence: its gradient is the score, whose mean is 0.": {"k1": FORWARD},
+    "k2 is biased as a value, and yet it has a gradient: half a square, so the log-ratio times the score.": {
+        "k2": NOTHING
     },
     "k3 looks in the other direction: its gradient weights the scores by π_ref/π, so it follows the reference.": {
-        "k1": NOTHING,
-        "k2": REVERSE,
-        "k3": REVERSE,
+        "k3": REVERSE
     },
+    "k3 does push: its gradient is 1 − r times the score, and that does not vanish on average.": {"k3": NOTHING},
 }
 SILENT, BALANCED, SCALE_FREE, UNBIASED = "silent on ties", "adds up to 0", "scale-free", "unbiased"
 FACTS = {
@@ -160,6 +182,19 @@ FACT_MISTAKES = {
     "times as large.": {
         "centered": {SILENT, BALANCED, SCALE_FREE},
         "leave_one_out": FACTS["leave_one_out"] | {SCALE_FREE},
+    },
+    "centred deltas are not scale-free: differences of rewards ten times as large are ten times as large.": {
+        "centered": {SILENT, BALANCED, SCALE_FREE}
+    },
+    "leave-one-out is unbiased: no response is in its own baseline.": {"leave_one_out": {SILENT, BALANCED}},
+    "max-only is not scale-free: the best reward is kept as it is, ten times as large where all are.": {
+        "max_only": {SCALE_FREE}
+    },
+    "normalised deltas are silent on ties: 0 stands above, and ε below keeps it from being 0/0.": {
+        "normalized": {BALANCED, SCALE_FREE}
+    },
+    "normalised deltas add up to 0: to divide all of a group by one number does not change that.": {
+        "normalized": {SILENT, SCALE_FREE}
     },
     "normalised deltas are not unbiased: the std that divides them differs from group to group.": {
         "normalized": {SILENT, BALANCED, SCALE_FREE, UNBIASED}
@@ -195,7 +230,7 @@ def named_gradients(answer) -> str | None:
     if unknown := [name for name in given.values() if name not in (NOTHING, REVERSE, FORWARD)]:
         return f"{unknown[0]!r} is none of {NOTHING!r}, {REVERSE!r} and {FORWARD!r}."
     for sentence, told in GRADIENT_MISTAKES.items():
-        if given == told:
+        if all(given[name] == gradient for name, gradient in told.items()):
             return sentence
     for name, gradient in GRADIENTS.items():
         if given[name] != gradient:
@@ -217,12 +252,17 @@ def steps():
     ]
 
 
-def stepped(answer, seed, learning_rate, prompts, responses, mask, rewards):
-    """The weights of a small policy after one step and after ten on the same rollout, each laid end to end."""
+def small_run(seed, learning_rate, prompts, responses, mask, rewards):
+    """A small policy, a rollout of it, and its optimizer."""
     policy = SortingPolicy(vocab_size=4, length=3, dim=4, init_scale=0.5, seed=seed).double()
     old = policy.log_probs(prompts, responses, mask).detach()
     rollout = Rollout(prompts, responses, mask, rewards, old)
-    optimizer, found = torch.optim.SGD(policy.parameters(), lr=learning_rate), []
+    return policy, rollout, torch.optim.SGD(policy.parameters(), lr=learning_rate)
+
+
+def stepped(answer, *inputs):
+    """The weights of a small policy after one step and after ten on the same rollout, each laid end to end."""
+    (policy, rollout, optimizer), found = small_run(*inputs), []
     for _ in range(10):
         answer(policy, rollout, optimizer)
         found.append(torch.cat([weight.detach().flatten().clone() for weight in policy.parameters()]))
@@ -254,6 +294,25 @@ def with_objective(objective: Callable):
 
 def clipped_with(now, rollout, pushes, old=None):
     return losses.clipped(now, rollout.old_log_probs if old is None else old, pushes, 0.2, 0.28)
+
+
+SAYS_NOTHING = "the step is right, but it returns nothing; return the loss, as a float."
+WITH_ITS_GRAPH = (
+    "the step is right, but it returns a tensor, which may keep its whole graph alive; loss.item() is a float."
+)
+
+
+def told_loss(answer) -> str | None:
+    """Of a right step: whether it returns its loss as a float."""
+    inputs = steps()[1]
+    loss, expected = answer(*small_run(*inputs)), training_step(*small_run(*inputs))
+    if loss is None:
+        return SAYS_NOTHING
+    if isinstance(loss, torch.Tensor):
+        return WITH_ITS_GRAPH
+    if not isinstance(loss, float) or abs(loss - expected) > 1e-5:
+        return "the step is right, but what it returns is not the loss that it went down."
+    return None
 
 
 TASK = {"vocab_size": 8, "length": 3, "held_out": 0.2}
@@ -352,6 +411,9 @@ def punished() -> SortingTask:
 
 
 ACROSS = "you compare across prompts, along the batch axis; a response is compared with its own group, along axis −1."
+LOST = "you lost the group axis: keepdim=True keeps it for the subtraction."
+WEIGHTED = "you weight by the probability; sampled tokens come as often as they should, so no weight is needed."
+ALL_ZERO = "all weights are 0; whole numbers divided with // leave nothing below 1, so use /."
 WHOLE = "you compare with the mean of the whole batch; each group has its own."
 
 QUESTIONS = {
@@ -380,10 +442,10 @@ QUESTIONS = {
                 Mistake(
                     "you subtract the group's median, not its mean.", lambda r: r - r.median(-1, keepdim=True).values
                 ),
-                Mistake(
-                    "you lost the group axis: keepdim=True keeps it for the subtraction.",
-                    lambda r: (r - r.mean(-1, keepdim=True)).mean(-1),
-                ),
+                Mistake(LOST, lambda r: r - r.mean(-1)),
+                Mistake("you subtract the group's best reward, not its mean.", lambda r: r - r.amax(-1, keepdim=True)),
+                Mistake("you divide by the std as well; that is two questions ahead.", deltas.normalized),
+                Mistake("you leave the response itself out; that is the next question.", deltas.leave_one_out),
             ),
             "Subtract from each reward the mean of its own group, which is the last axis.",
             (deltas.centered, deltas.leave_one_out, deltas.normalized),
@@ -409,11 +471,22 @@ QUESTIONS = {
                 ),
                 Mistake(
                     "you count prompts (the first axis) where you should count responses.",
-                    lambda r: (r - r.mean(-1, keepdim=True)) * r.shape[0] / max(r.shape[0] - 1, 1),
+                    lambda r: r - (r.sum(-1, keepdim=True) - r) / (r.shape[0] - 1),
                 ),
                 Mistake(
                     "the sign is turned round: a better response should get a larger delta.",
                     lambda r: -deltas.leave_one_out(r),
+                ),
+                Mistake(
+                    "you divide by G−1, and the response's own reward is still in the sum.",
+                    lambda r: r - r.sum(-1, keepdim=True) / (r.shape[-1] - 1),
+                ),
+                Mistake(ACROSS, lambda r: r - (r.sum(0) - r) / (r.shape[0] - 1)),
+                Mistake("you return the baseline; subtract it.", lambda r: r - deltas.leave_one_out(r)),
+                Mistake(LOST, lambda r: r - (r.sum(-1) - r) / (r.shape[-1] - 1)),
+                Mistake(
+                    "you compare with all other responses of the batch; those of the same group are meant.",
+                    lambda r: r - (r.sum() - r) / (r.numel() - 1),
                 ),
             ),
             "The baseline of a response is the mean of the other rewards in its group.",
@@ -445,6 +518,31 @@ QUESTIONS = {
                 ),
                 Mistake(ACROSS, lambda r: (r - r.mean(0, keepdim=True)) / (r.std(0, keepdim=True) + 1e-6)),
                 Mistake("you divide by nothing: these are the centred deltas.", deltas.centered),
+                Mistake(
+                    "ε stands under the root; it is added to the root.",
+                    lambda r: (r - r.mean(-1, keepdim=True)) / (r.var(-1, keepdim=True) + 1e-6).sqrt(),
+                ),
+                Mistake(
+                    "ε is 1e-6, not 1e-8; where rewards are nearly equal, that counts.",
+                    lambda r: (r - r.mean(-1, keepdim=True)) / (r.std(-1, keepdim=True) + 1e-8),
+                ),
+                Mistake(
+                    "ε stands outside of the fraction, where it guards nothing: put brackets around std + ε.",
+                    lambda r: (r - r.mean(-1, keepdim=True)) / r.std(-1, keepdim=True) + 1e-6,
+                ),
+                Mistake(
+                    "mean and std are those of the whole batch; each group has its own.",
+                    lambda r: (r - r.mean()) / (r.std() + 1e-6),
+                ),
+                Mistake(
+                    "you leave the response out of its own mean; here the mean is that of the whole group.",
+                    lambda r: deltas.leave_one_out(r) / (r.std(-1, keepdim=True) + 1e-6),
+                ),
+                Mistake(
+                    "you multiply by the std; divide by it.",
+                    lambda r: (r - r.mean(-1, keepdim=True)) * (r.std(-1, keepdim=True) + 1e-6),
+                ),
+                Mistake(LOST, lambda r: (r - r.mean(-1)) / (r.std(-1) + 1e-6)),
             ),
             "Centre the rewards of a group, then divide by its standard deviation plus 1e-6.",
             (deltas.centered, deltas.leave_one_out, deltas.normalized),
@@ -478,6 +576,23 @@ QUESTIONS = {
                 Mistake(
                     "these are centred: max-only has no baseline.",
                     lambda r: deltas.max_only(r) - deltas.max_only(r).mean(-1, keepdim=True),
+                ),
+                Mistake(
+                    "the best ones share the reward; each of them keeps all of it.",
+                    lambda r: deltas.max_only(r) / (r == r.amax(-1, keepdim=True)).sum(-1, keepdim=True),
+                ),
+                Mistake(
+                    "a best reward below 0 is dropped; the highest stays, whatever its sign.",
+                    lambda r: deltas.max_only(r).clamp(min=0),
+                ),
+                Mistake("this is one number for a group; each response has its delta.", lambda r: r.amax(-1)),
+                Mistake(
+                    "you centre before you choose; the best response keeps the reward itself.",
+                    lambda r: torch.where(r == r.amax(-1, keepdim=True), deltas.centered(r), 0),
+                ),
+                Mistake(
+                    "you keep all that is above the mean; only the highest stays.",
+                    lambda r: torch.where(r > r.mean(-1, keepdim=True), r, 0),
                 ),
             ),
             "The reward where it is the highest of its group, 0 elsewhere.",
@@ -521,6 +636,16 @@ QUESTIONS = {
                     "you detached the wrong one: the new policy is what learns.",
                     lambda now, old: (now.detach() - old).exp(),
                 ),
+                Mistake("this is the ratio of whole responses; each token has its own.", whole_response),
+                Mistake(
+                    "you clip already; that is the next question.", lambda now, old: (now - old).exp().clamp(0.8, 1.2)
+                ),
+                Mistake("you subtract the probabilities; divide them.", lambda now, old: now.exp() - old.exp()),
+                Mistake(
+                    "the ratio is always 1: what stands below is π_old, which is passed to you, not π detached.",
+                    lambda now, old: (now - now.detach()).exp(),
+                ),
+                Mistake("this is the probability of now; divide it by the old one.", lambda now, old: now.exp()),
             ),
             "Log-probs are logs: a ratio of probabilities is exp of a difference. The old policy is frozen.",
             (losses.probability_ratio,),
@@ -570,10 +695,52 @@ QUESTIONS = {
                     "nothing is clipped.",
                     lambda now, old, d, low, high: losses.unclipped(now, old, d),
                 ),
+                Mistake(
+                    "the old log-probs are left in the graph; they are frozen here too.",
+                    lambda now, old, d, low, high: smaller((now - old).exp(), 1 - low, 1 + high, d[..., None]),
+                ),
+                Mistake(
+                    "the deltas lie along the token axis; give them a new last axis, so that each goes to all tokens "
+                    "of its own response.",
+                    lambda now, old, d, low, high: smaller((now - old).exp(), 1 - low, 1 + high, d[:, None]),
+                ),
+                Mistake(
+                    "you clip at 0.2 whatever is passed; the two epsilons are arguments.",
+                    lambda now, old, d, low, high: losses.clipped(now, old, d, 0.2, 0.2),
+                ),
+                Mistake(
+                    "your bounds lie around 0; a ratio lies around 1, so they are 1 − ε_low and 1 + ε_high.",
+                    lambda now, old, d, low, high: smaller((now - old).exp(), -low, high, d[..., None]),
+                    (lambda now, old, d, low, high: smaller((now - old).exp(), low, high, d[..., None]),),
+                ),
+                Mistake(
+                    "you clip the log of the ratio; clip the ratio itself.",
+                    lambda now, old, d, low, high: (
+                        -torch.minimum(
+                            (now - old).exp() * d[..., None], (now - old).clamp(-low, high).exp() * d[..., None]
+                        )
+                    ),
+                ),
+                Mistake(
+                    "you take the minimum before the deltas multiply; a negative delta turns it round.",
+                    lambda now, old, d, low, high: -(now - old).exp().clamp(max=1 + high) * d[..., None],
+                ),
+                Mistake(
+                    "this has the difference of the logs for a ratio; exp is missing.",
+                    lambda now, old, d, low, high: smaller(now - old, 1 - low, 1 + high, d[..., None]),
+                ),
+                Mistake(
+                    "you divided log-probs; the ratio is exp of their difference.",
+                    lambda now, old, d, low, high: smaller(now / old, 1 - low, 1 + high, d[..., None]),
+                ),
+                Mistake(
+                    "the ratio is upside down: the new policy stands above the old one.",
+                    lambda now, old, d, low, high: smaller((old - now).exp(), 1 - low, 1 + high, d[..., None]),
+                ),
             ),
             "−min(ρδ, clip(ρ, 1−ε_low, 1+ε_high)·δ), token by token; a response's delta goes to each of its tokens.",
             (losses.clipped, losses.unclipped, losses.probability_ratio),
-            gradients=(0,),
+            gradients=(0, 1),
         ),
         Question(
             "a2.q4a",
@@ -595,6 +762,9 @@ QUESTIONS = {
                     "this clamps at 0, which makes it biased: on a sample k1 may be negative.",
                     lambda now, ref: (now - ref).clamp(min=0),
                 ),
+                Mistake("this is r; its log is asked for, with a minus.", lambda now, ref: (ref - now).exp()),
+                Mistake("this is −r; the log is missing.", lambda now, ref: -(ref - now).exp()),
+                Mistake(WEIGHTED, lambda now, ref: now.exp() * (now - ref)),
             ),
             "−log r with r = π_ref/π.",
             (kl.k1, kl.k2, kl.k3),
@@ -614,6 +784,16 @@ QUESTIONS = {
                     lambda now, ref: (ref - now).exp() - (ref - now),
                 ),
                 Mistake("the sign of log r is turned round.", lambda now, ref: (ref - now).exp() - 1 + (ref - now)),
+                Mistake("r and log r have changed places.", lambda now, ref: ref - now - 1 - (ref - now).exp()),
+                Mistake(WEIGHTED, lambda now, ref: now.exp() * kl.k3(now, ref)),
+                Mistake(
+                    "you divided log-probs; r is exp of their difference.",
+                    lambda now, ref: ref / now - 1 - (ref / now).log(),
+                ),
+                Mistake(
+                    "the log is missing: r − 1 alone is 0 on average, whatever the policies.",
+                    lambda now, ref: (ref - now).exp() - 1,
+                ),
             ),
             "r − 1 − log r with r = π_ref/π, never negative.",
             (kl.k1, kl.k2, kl.k3),
@@ -635,6 +815,13 @@ QUESTIONS = {
                 Mistake("this is k3.", kl.k3),
                 Mistake(
                     "a square is never negative; the sign is turned round.", lambda now, ref: -((ref - now) ** 2) / 2
+                ),
+                Mistake("you square r; square its log.", lambda now, ref: (ref - now).exp() ** 2 / 2),
+                Mistake("you square the half as well; it stands outside.", lambda now, ref: ((ref - now) / 2) ** 2),
+                Mistake("this is half of log r; it is not squared.", lambda now, ref: (ref - now) / 2),
+                Mistake(
+                    "the difference of two squares is not the square of the difference.",
+                    lambda now, ref: (now**2 - ref**2) / 2,
                 ),
             ),
             "½(log r)² with r = π_ref/π.",
@@ -669,6 +856,29 @@ QUESTIONS = {
                     "you add up without any weights.",
                     lambda now, ref, k: expected_gradient(now, ref, k, lambda log_p, log_q: 1.0),
                 ),
+                Mistake(
+                    "the estimator takes log-probs and you give it logits: normalise both first.",
+                    lambda now, ref, k: by_hand(now, lambda z: (z.softmax(-1).detach() * k(z, ref)).sum()),
+                ),
+                Mistake(
+                    "the estimator takes log-probs and you give it probabilities.",
+                    lambda now, ref, k: by_hand(
+                        now, lambda z: (z.softmax(-1).detach() * k(z.softmax(-1), ref.softmax(-1))).sum()
+                    ),
+                ),
+                Mistake(
+                    "the estimator's arguments are exchanged: the policy comes first, the reference second.",
+                    lambda now, ref, k: expected_gradient(now, ref, lambda log_p, log_q: k(log_q, log_p)),
+                ),
+                Mistake(
+                    "the weights are log-probs; the probabilities are their exp.",
+                    lambda now, ref, k: expected_gradient(now, ref, k, lambda log_p, log_q: log_p.detach()),
+                ),
+                Mistake("this is the gradient with respect to the reference's logits.", toward_the_reference),
+                Mistake(
+                    "this is the sum itself; its gradient with respect to the logits is asked for.",
+                    lambda now, ref, k: (now.softmax(-1) * k(now.log_softmax(-1), ref.log_softmax(-1))).sum(),
+                ),
             ),
             "Weight the estimator of each token by its probability, detached; add up; ask autograd for the gradient "
             "with respect to the logits.",
@@ -681,7 +891,7 @@ QUESTIONS = {
             2,
             lambda: GRADIENTS,
             None,
-            tuple(Mistake(says, lambda told=told: told) for says, told in GRADIENT_MISTAKES.items()),
+            tuple(Mistake(says, lambda told=told: GRADIENTS | told) for says, told in GRADIENT_MISTAKES.items()),
             "Compute all three with your function, and beside them the gradients of the two divergences.",
             look=named_gradients,
         ),
@@ -720,6 +930,20 @@ QUESTIONS = {
                     "you divide by the size of the group only; there are B·G responses.",
                     lambda m: m / (m.sum(-1, keepdim=True).clamp(min=1) * m.shape[1]),
                 ),
+                Mistake(
+                    "you count one token too few: the end token lies inside the mask.",
+                    lambda m: m / ((m.sum(-1, keepdim=True) - 1).clamp(min=1) * m.shape[0] * m.shape[1]),
+                ),
+                Mistake(
+                    "you count only responses that have tokens; the empty ones are among the B·G.",
+                    lambda m: m / (m.sum(-1, keepdim=True).clamp(min=1) * m.any(-1).sum()),
+                ),
+                Mistake(
+                    "you add the mask up along the group; the tokens of a response lie along the last axis.",
+                    lambda m: m / (m.sum(1, keepdim=True).clamp(min=1) * m.shape[0] * m.shape[1]),
+                ),
+                Mistake("the mask is turned round: it is True where there is a token.", turned_round),
+                Mistake(ALL_ZERO, lambda m: torch.zeros(m.shape)),
             ),
             "1/(B·G·length of the response) inside the mask, 0 outside.",
             (losses.token_weights,),
@@ -750,6 +974,16 @@ QUESTIONS = {
                     lambda m: m / (m.sum().clamp(min=1) * m.shape[0] * m.shape[1]),
                 ),
                 Mistake("you divide by the longest response.", lambda m: m / m.sum(-1).max().clamp(min=1)),
+                Mistake(
+                    "you take a mean for each prompt, and then their mean; one mean over all tokens is asked for.",
+                    lambda m: m / (m.sum((1, 2), keepdim=True).clamp(min=1) * m.shape[0]),
+                ),
+                Mistake(
+                    "you divide by the length of the token's own response; divide by the number of all tokens.",
+                    lambda m: m / m.sum(-1, keepdim=True).clamp(min=1),
+                ),
+                Mistake("nothing is divided: every token weighs 1.", lambda m: m.float()),
+                Mistake(ALL_ZERO, lambda m: torch.zeros(m.shape)),
             ),
             "1/(number of tokens in the batch) inside the mask, 0 outside.",
             (losses.token_weights,),
@@ -787,6 +1021,17 @@ QUESTIONS = {
                     "you divide by the positions and by the constant.",
                     lambda m, c: losses.token_weights(m, "constant") / c,
                 ),
+                Mistake("the constant does not divide.", lambda m, c: m / (m.shape[0] * m.shape[1])),
+                Mistake(
+                    "you divide by the response's length as well; the constant takes its place.",
+                    lambda m, c: losses.token_weights(m, "sequence") / c,
+                ),
+                Mistake(
+                    "you divide by the number of tokens and the constant; B·G stands in place of the tokens.",
+                    lambda m, c: losses.token_weights(m, "token") / c,
+                ),
+                Mistake("you multiply by the constant; divide by it.", lambda m, c: m * c / (m.shape[0] * m.shape[1])),
+                Mistake(ALL_ZERO, lambda m, c: torch.zeros(m.shape)),
             ),
             "1/(B·G·constant) inside the mask, 0 outside, however long a response is.",
             (losses.token_weights,),
@@ -844,10 +1089,25 @@ QUESTIONS = {
                     "the upper epsilon is 0.28, not 0.2.",
                     lambda policy, rollout, optimizer: training_step(policy, rollout, optimizer, high=0.2),
                 ),
+                Mistake(
+                    "each token counts the same; asked for is that each response does.",
+                    with_objective(
+                        lambda now, rollout, d, w: (
+                            clipped_with(now, rollout, d) * token_weights(rollout.mask, "token")
+                        ).sum()
+                    ),
+                ),
+                Mistake(
+                    "the weights make a mean already; add up what they weight, and do not average again.",
+                    with_objective(lambda now, rollout, d, w: (clipped_with(now, rollout, d) * w).mean()),
+                ),
+                Mistake(SAYS_NOTHING, lambda *inputs: training_step(*inputs) and None),
+                Mistake(WITH_ITS_GRAPH, lambda *inputs: torch.tensor(training_step(*inputs))),
             ),
             "Deltas, log-probs of now, clipped loss, token weights; then clear, backward, step.",
             (update, learn, train),
             call=stepped,
+            look=told_loss,
             tolerance=1e-5,
         ),
         Question(
