@@ -1,6 +1,7 @@
 """Assignment 2, GRPO: the questions' right answers, inputs and known mistakes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import process_time
 
 import torch
@@ -8,6 +9,7 @@ import torch
 from minirl import Config, Rollout, SortingPolicy, SortingTask, deltas, kl, losses, sorting
 from minirl.course.questions import Mistake, Question
 from minirl.losses import token_weights
+from minirl.policy import ScoredByLogits
 from minirl.train import learn, train, update
 
 
@@ -324,7 +326,10 @@ CHEATS = (
     "many of your policy's wrong answers have full marks for inclusion and ordering; if that is your reward, mind its "
     "loophole and train on another."
 )
-STUCK = "your policy is sure of itself and wrong: it has seen too few different prompts to find the rule."
+STUCK = (
+    "your policy is sure of itself and wrong: it has seen too few different prompts to find the rule, or a learning "
+    "rate that is far too high has thrown it there."
+)
 HALF = (
     "your policy has stopped half-way: deltas that push mediocre responses up as well, or a start that is nearly "
     "deterministic, keep it there."
@@ -332,12 +337,37 @@ HALF = (
 SEEDLESS = (
     "two seeds give the very same policy: the seed is for its start and for the samples, and weights are learned."
 )
+PEEKED = "you train on the held-out prompts; they are for the check, so take the prompts that task.sample gives."
+TAUGHT = (
+    "your policy never answers while it learns: you show it the right answers. Here it samples, and learns by reward."
+)
 ALMOST = "your policy is nearly there: more prompts in a batch, more epochs, or a lower learning rate at the end."
 
 
-def split(seed: int = 3, reward=sorting.position_match) -> SortingTask:
+def split(seed: int = 3, reward=sorting.position_match, held_out: float = TASK["held_out"]) -> SortingTask:
     """Question 7's task: 8 numbers, length 3, a fifth of the prompts held out."""
-    return SortingTask(reward, **TASK, seed=seed)
+    return SortingTask(reward, **TASK | {"held_out": held_out}, seed=seed)
+
+
+@contextmanager
+def overheard() -> Iterator[tuple[set, list]]:
+    """Which prompts any sorting policy learns from meanwhile, and how many responses to a prompt it is asked for."""
+    learned, asked, own = set(), [], (ScoredByLogits.log_probs, SortingPolicy.sample)
+
+    def log_probs(self, prompts, responses, mask):
+        if torch.is_grad_enabled():
+            learned.update(map(tuple, prompts.tolist()))
+        return own[0](self, prompts, responses, mask)
+
+    def sample(self, prompts, group_size, generator=None):
+        asked.append(group_size)
+        return own[1](self, prompts, group_size, generator)
+
+    ScoredByLogits.log_probs, SortingPolicy.sample = log_probs, sample
+    try:
+        yield learned, asked
+    finally:
+        ScoredByLogits.log_probs, SortingPolicy.sample = own
 
 
 def trained_well(answer, seeds: tuple[int, int] = (0, 1), seconds: float = SECONDS) -> str | None:
@@ -345,7 +375,8 @@ def trained_well(answer, seeds: tuple[int, int] = (0, 1), seconds: float = SECON
     found, prompts = [], split().held_out().prompts
     for seed in seeds:
         start = process_time()
-        policy = answer(seed)
+        with overheard() as (learned, asked):
+            policy = answer(seed)
         took = process_time() - start
         if not (hasattr(policy, "greedy") and hasattr(policy, "entropy")):
             return NO_POLICY
@@ -357,7 +388,11 @@ def trained_well(answer, seeds: tuple[int, int] = (0, 1), seconds: float = SECON
     (one, first), (other, second) = found
     if all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True)):
         return SEEDLESS
-    return None if (one + other) / 2 >= ENOUGH else diagnosis(first if one < other else second, prompts)
+    if (one + other) / 2 < ENOUGH:
+        return diagnosis(first if one < other else second, prompts)
+    if learned & set(map(tuple, prompts.tolist())):
+        return PEEKED
+    return TAUGHT if learned and not asked else None
 
 
 def diagnosis(policy, prompts) -> str:
@@ -399,6 +434,17 @@ def set_by_hand(seed):
     weights = {"embedding": torch.eye(size), "encode": torch.eye(size).repeat(length, 1, 1)}
     policy = SortingPolicy(size, length, dim=size)
     policy.load_state_dict(weights | {"decode": -torch.maximum(tau * gap, (tau - 1) * gap)})
+    return policy
+
+
+def taught(seed):
+    """A sorter that has been shown the sorted prompts, and never had to answer."""
+    policy, prompts = SortingPolicy(TASK["vocab_size"], TASK["length"], dim=32, seed=seed), split().train_prompts
+    answers, optimizer = prompts.sort(-1).values[:, None], torch.optim.Adam(policy.parameters(), lr=5e-3)
+    for _ in range(400):
+        optimizer.zero_grad()
+        (-policy.log_probs(prompts, answers, torch.ones_like(answers, dtype=torch.bool)).mean()).backward()
+        optimizer.step()
     return policy
 
 
@@ -1129,6 +1175,8 @@ QUESTIONS = {
                 Mistake(STUCK, lambda seed: train_sorter(seed, few_prompts(), ((100, 4e-3),))),
                 Mistake(HALF, lambda seed: train_sorter(seed, phases=((80, 4e-3),), delta="raw")),
                 Mistake(SEEDLESS, set_by_hand),
+                Mistake(PEEKED, lambda seed: train_sorter(seed, split(held_out=0.0), ((150, 4e-3), (40, 4e-4)))),
+                Mistake(TAUGHT, taught),
                 Mistake(ALMOST, lambda seed: train_sorter(seed, phases=((15, 4e-3),))),
             ),
             "Start from SortingPolicy(8, 3, dim=32, seed=seed); each epoch samples 256 prompts and takes a few steps. "
