@@ -653,6 +653,9 @@ def add_settings(command) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; what the user can mend is answered by one sentence and exit code 2, without a traceback."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal's encoding may lack ✔, ×, or a student's name
     try:
         for name, command in {"train": train, "eval": evaluate}.items():
             if name in arguments:

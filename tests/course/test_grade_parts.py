@@ -300,6 +300,21 @@ def test_names_are_harmless_in_every_form(tmp_path):
     assert tests[0]["status"] == "failed" and tests[0]["max_score"] == 2
 
 
+def test_a_terminal_that_lacks_a_letter_hears_the_rest(tmp_path, monkeypatch):
+    """As on Windows, where what a command prints into a file has an encoding of 256 letters."""
+    (tmp_path / "results").mkdir()
+    mark = {"question": "a2.q1a", "title": "x", "status": "wrong", "points": 0, "of": 2, "message": "", "mistake": "so"}
+    result = {"student": "Zoë", "assignment": "a2", "status": "timeout", "points": 0, "of": 2, "isolation": ""}
+    result |= {"notes": [], "questions": [mark | {"review": ""}]}
+    (tmp_path / "results" / "zoe.json").write_text(json.dumps(result), "utf-8")
+    said = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr("sys.stdout", said)
+    with pytest.raises(SystemExit) as exit:
+        main(["report", str(tmp_path)])
+    said.flush()
+    assert exit.value.code == 1 and b"1 ? so" in said.buffer.getvalue() and b"Zo?: timeout" in said.buffer.getvalue()
+
+
 @pytest.mark.parametrize("name", ["../../x", "a/b", "CON", "x" * 300, ".", "", "a\0b", "Ada", "ada"])
 def test_a_students_name_makes_a_file_name(name):
     made = key(name)
