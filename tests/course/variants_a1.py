@@ -73,14 +73,14 @@ def included_by_loops(prompts, responses):
             [sum(x in row for x in prompt) + sum(x <= y for x, y in itertools.pairwise(row)) for row in group]
             for prompt, group in zip(prompts.tolist(), responses.tolist(), strict=True)
         ]
-    )
+    ).float()
 
 
 def included_by_counts(prompts, responses):
     size = int(max(prompts.max(), responses.max())) + 1
     there = one_hot(responses, size).amax(-2)
     asked = one_hot(prompts, size).sum(-2)[:, None]
-    return (there * asked).sum(-1) + responses.diff(dim=-1).ge(0).sum(-1)
+    return ((there * asked).sum(-1) + responses.diff(dim=-1).ge(0).sum(-1)).float()
 
 
 def searched(prompt, vocab_size):
