@@ -323,8 +323,8 @@ NO_POLICY = "return the policy that you trained."
 UNTRAINED = "your policy still answers almost at random: it has hardly learned."
 REVERSED = "your policy has fewer right places than chance: it learns the wrong way round. Look for a sign."
 CHEATS = (
-    "many of your policy's wrong answers have full marks for inclusion and ordering; if that is your reward, mind its "
-    "loophole and train on another."
+    "where a prompt has a number twice, many of your policy's answers are wrong with full marks for inclusion and "
+    "ordering; if that is your reward, mind its loophole and train on another."
 )
 STUCK = (
     "your policy is sure of itself and wrong: it has seen too few different prompts to find the rule, or a learning "
@@ -341,7 +341,10 @@ PEEKED = "you train on the held-out prompts; they are for the check, so take the
 TAUGHT = (
     "your policy never answers while it learns: you show it the right answers. Here it samples, and learns by reward."
 )
-ALMOST = "your policy is nearly there: more prompts in a batch, more epochs, or a lower learning rate at the end."
+ALMOST = (
+    "your policy is nearly there: more prompts in a batch, more epochs, a lower learning rate at the end, or a start "
+    "that is closer to uniform (init_scale=0.1)."
+)
 
 
 def split(seed: int = 3, reward=sorting.position_match, held_out: float = TASK["held_out"]) -> SortingTask:
@@ -401,12 +404,13 @@ def diagnosis(policy, prompts) -> str:
         responses, mask = policy.greedy(prompts)
         doubt = policy.entropy(prompts, responses, mask).mean() / torch.tensor(TASK["vocab_size"]).log()
     right, places = sorting.exact_match(prompts, responses), sorting.position_match(prompts, responses)
+    repeated = (prompts.sort(-1).values.diff(dim=-1) == 0).any(-1)  # the others have no loophole
     exact, full = right.mean(), sorting.inclusion_ordering(prompts, responses) == 2 * TASK["length"] - 1
     faults = {
         REVERSED: places.mean() < 0.5 * TASK["length"] / TASK["vocab_size"],
         UNTRAINED: exact < 0.2 and doubt > 0.5,
         STUCK: exact < 0.2,
-        CHEATS: full[right == 0].sum() > max(5, 0.4 * (right == 0).sum()),
+        CHEATS: full[right == 0].sum() > 0.28 * repeated.sum(),
         HALF: exact < 0.65,
         ALMOST: True,
     }
@@ -814,6 +818,7 @@ QUESTIONS = {
             ),
             "−log r with r = π_ref/π.",
             (kl.k1, kl.k2, kl.k3),
+            gradients=(0,),
         ),
         Question(
             "a2.q4b",
@@ -843,6 +848,7 @@ QUESTIONS = {
             ),
             "r − 1 − log r with r = π_ref/π, never negative.",
             (kl.k1, kl.k2, kl.k3),
+            gradients=(0,),
         ),
         Question(
             "a2.q4c",
@@ -872,6 +878,7 @@ QUESTIONS = {
             ),
             "½(log r)² with r = π_ref/π.",
             (kl.k1, kl.k2, kl.k3),
+            gradients=(0,),
         ),
         Question(
             "a2.q4d",

@@ -79,15 +79,18 @@ def step_by_hand(policy, rollout, optimizer):
     gradient = torch.cat([each.flatten() for each in torch.autograd.grad(loss, weights)])
     rate = optimizer.param_groups[0]["lr"]
     vector_to_parameters(parameters_to_vector(weights).detach() - rate * gradient, weights)
+    return loss.item()
 
 
 def step_that_clears_last(policy, rollout, optimizer):
     """The gradients are cleared after the step: as good as before it."""
     deltas = (rollout.rewards - rollout.rewards.mean(1)[:, None]) / (rollout.rewards.std(1)[:, None] + 1e-6)
     now = policy.log_probs(rollout.prompts, rollout.responses, rollout.mask)
-    (clipped_by_where(now, rollout.old_log_probs, deltas, 0.2, 0.28) * weights_by_loops(rollout.mask)).sum().backward()
+    loss = (clipped_by_where(now, rollout.old_log_probs, deltas, 0.2, 0.28) * weights_by_loops(rollout.mask)).sum()
+    loss.backward()
     optimizer.step()
     policy.zero_grad()
+    return loss.item()
 
 
 def trained_by_minirl(seed):
