@@ -410,7 +410,7 @@ def diagnosis(policy, prompts) -> str:
         REVERSED: places.mean() < 0.5 * TASK["length"] / TASK["vocab_size"],
         UNTRAINED: exact < 0.2 and doubt > 0.5,
         STUCK: exact < 0.2,
-        CHEATS: full[right == 0].sum() > 0.28 * repeated.sum(),
+        CHEATS: full[right == 0].sum() > max(0.28 * repeated.sum(), 0.4 * (right == 0).sum()),
         HALF: exact < 0.65,
         ALMOST: True,
     }
