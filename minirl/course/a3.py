@@ -63,6 +63,18 @@ def gae_variant(rewards, values, mask, gamma, lam, *, carry=None, step=None, hol
     return advantages * mask
 
 
+def along_the_group(rewards, values, mask, gamma, lam):
+    """The recursion over the group axis, as if it were time; the mask at the end."""
+    turned = [each.transpose(1, 2) for each in (rewards, values, mask)]
+    return gae_variant(*turned, gamma, lam, padding=True).transpose(1, 2) * mask
+
+
+def whitened(*inputs):
+    advantages, mask = gae(*inputs), inputs[2]
+    inside = advantages[mask]
+    return ((advantages - inside.mean()) / (inside.std() + 1e-8)).where(mask, 0)
+
+
 def unmasked_outside(rewards, values, mask, gamma, lam):
     """The last advantage is carried on into holes and padding in front."""
     advantages = gae(rewards, values, mask, gamma, lam)
@@ -101,14 +113,29 @@ def clipped_value(values, returns, old_values, clip):
     return critic.value_loss(values, returns, old_values, clip)
 
 
-def value_variant(values, returns, old_values, clip, *, bound=None, pick=torch.maximum, square=torch.square, half=0.5):
+def value_variant(
+    values,
+    returns,
+    old_values,
+    clip,
+    *,
+    bound=lambda values, old, clip: values.clamp(old - clip, old + clip),
+    pick=torch.maximum,
+    square=torch.square,
+    half=0.5,
+    frozen=(1, 2),
+):
     """½·max(…, …) with one piece exchanged."""
-    returns, old_values = returns.detach(), old_values.detach()
+    given = [values, returns, old_values]
+    values, returns, old_values = (each.detach() if place in frozen else each for place, each in enumerate(given))
     loss = square(values - returns) * half
     if clip is None:
         return loss
-    held = values.clamp(old_values - clip, old_values + clip) if bound is None else bound(values, returns, clip)
-    return pick(loss, square(held - returns) * half)
+    return pick(loss, square(bound(values, old_values, clip) - returns) * half)
+
+
+def larger_in_size(one, other):
+    return one.where(one.abs() > other.abs(), other)
 
 
 # --- the price of leaving the reference ------------------------------------------------------------------------------
@@ -137,6 +164,11 @@ def last_inside(mask):
     return mask & (mask.cumsum(-1) == mask.sum(-1, keepdim=True))
 
 
+def paid(price, rewards, mask):
+    """A price at each token inside the mask, and the outcome at the last of them."""
+    return price.detach() * mask + rewards[..., None] * last_inside(mask)
+
+
 def at_position(rewards, mask, place):
     """The outcome at one position of each response, wherever that lies; a place that is none counts from the end."""
     place = (place % mask.shape[-1])[..., None]
@@ -158,7 +190,8 @@ def pairs_of_log_probs():
     """(chosen, rejected, ref_chosen, ref_rejected, beta), summed log-probs in nats."""
     shown = [torch.tensor(each) for each in ([-4.0, -6.0], [-5.0, -3.0], [-5.0, -5.0], [-4.0, -4.0])]
     wide = [-torch.linspace(2, 20, 6).view(2, 3) * scale for scale in (1.0, 1.3, 1.1, 0.9)]
-    return [(*shown, 0.5), (*wide, 0.1), (*(each.double() / 3 for each in wide), 2.0)]
+    far = [torch.tensor(each) for each in ([-900.0, -20.0], [-30.0, -700.0], [-40.0, -25.0], [-600.0, -60.0])]
+    return [(*shown, 0.5), (*wide, 0.1), (*(each.double() / 3 for each in wide), 2.0), (*far, 0.5)]
 
 
 def pairs_with_lengths():
@@ -180,6 +213,19 @@ def dpo_margin(chosen, rejected, ref_chosen, ref_rejected):
     return (chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach())
 
 
+def bounded(kind, size):
+    """−log σ(chosen − rejected) kept finite by a number that students write."""
+    return {
+        "added": lambda c, r: -((c - r).sigmoid() + size).log(),
+        "least": lambda c, r: -(c - r).sigmoid().clamp(min=size).log(),
+        "between": lambda c, r: -(c - r).sigmoid().clamp(size, 1 - size).log(),
+        "difference": lambda c, r: -logsigmoid((c - r).clamp(-size, size)),
+    }[kind]
+
+
+SMALL = (1e-12, 1e-10, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4)
+BOUNDS = {"added": SMALL, "least": (*SMALL, 1e-8), "between": (1e-6, 1e-7), "difference": (10, 20, 30, 50, 80, 100)}
+
 # --- over-optimisation -----------------------------------------------------------------------------------------------
 
 
@@ -200,10 +246,25 @@ def expected_best_of_n(proxy, true, n):
     return (ordered * chance.to(true)).sum(-1)
 
 
-def with_replacement(proxy, true, n):
-    samples = proxy.shape[-1]
-    chance = torch.tensor([((i + 1) / samples) ** n - (i / samples) ** n for i in range(samples)])
-    return (true.gather(-1, proxy.argsort(-1)) * chance.to(true)).sum(-1)
+def by_place(chance, ordered=lambda proxy, true: true.gather(-1, proxy.argsort(-1))):
+    """A mean of the true rewards in some order, the one at place i of m (from 0) weighing chance(i, m, n)."""
+
+    def answer(proxy, true, n):
+        samples = proxy.shape[-1]
+        weights = torch.tensor([chance(i, samples, n) for i in range(samples)], dtype=torch.float64)
+        return (ordered(proxy, true) * weights.to(true)).sum(-1)
+
+    return answer
+
+
+def wins(i, m, n):
+    return comb(i, n - 1) / comb(m, n)
+
+
+def by_order_for_rank(proxy, true, n):
+    """The weights looked up with argsort, which says who stands at a place and not at which place one stands."""
+    weights = torch.tensor([wins(i, proxy.shape[-1], n) for i in range(proxy.shape[-1])], dtype=torch.float64)
+    return (weights.to(true)[proxy.argsort(-1)] * true).sum(-1)
 
 
 def curves():
@@ -222,7 +283,9 @@ def curves():
             [0.0, 0.4, -0.5, 0.8, 0.7, 0.9, 0.1, 0.3],
         ]
     )
-    return [(*shown,), (proxy, true), (proxy.double() / 3, true.double().flip(0))]
+    apart = torch.tensor([[0.0, 1.0, 0.5, 0.2], [0.0, 0.1, 0.9, 0.3], [0.0, 0.3, 0.2, 0.6]])
+    lucky = torch.tensor([[0.1, 1.5, 0.2, 0.4], [0.1, 0.0, 0.3, 0.5], [0.2, 0.1, 0.4, 0.3]])
+    return [(*shown,), (proxy, true), (proxy.double() / 3, true.double().flip(0)), (apart, lucky)]
 
 
 def where_to_stop(proxy, true):
@@ -238,9 +301,19 @@ def first_fall(true):
     return int(falls[0]) if len(falls) else len(mean) - 1
 
 
-def lost(proxy, true, best):
-    mean = true.mean(0)
-    return (mean[best] - mean[proxy.mean(0).argmax()]).item()
+def stops_at(place):
+    """Wrong answers that stop at place(proxy, true): what is lost counted from there, or from the right place."""
+
+    def from_there(proxy, true):
+        best, mean = int(place(proxy, true)), true.mean(0)
+        return best, (mean[best % len(mean)] - mean[proxy.mean(0).argmax()]).item()
+
+    return from_there, (lambda proxy, true: (int(place(proxy, true)), where_to_stop(proxy, true)[1]),)
+
+
+def loses(lost):
+    """The right place, and another idea of what is lost."""
+    return lambda proxy, true: (where_to_stop(proxy, true)[0], lost(proxy, true).item())
 
 
 QUESTIONS = {
@@ -263,6 +336,11 @@ QUESTIONS = {
                     lambda *inputs: gae_variant(*inputs, holes=True),
                 ),
                 Mistake(
+                    "a hole is taken for a step with reward and value 0: pass over it, and carry the next value and "
+                    "the next advantage across.",
+                    lambda r, v, m, *rest: gae_variant(r * m, v * m, m, *rest, padding=True),
+                ),
+                Mistake(
                     "λ is missing: with γ alone in the sum, every answer is the one of λ = 1.",
                     lambda r, v, m, gamma, lam: gae_variant(r, v, m, gamma, lam, carry=gamma),
                 ),
@@ -275,12 +353,30 @@ QUESTIONS = {
                     lambda r, v, m, gamma, lam: gae_variant(r, v, m, gamma, lam, step=1.0),
                 ),
                 Mistake(
+                    "the values have the wrong signs: in δ the next value is added and the token's own is subtracted.",
+                    lambda r, v, *rest: gae(r, -v, *rest),
+                ),
+                Mistake(
+                    "this is the error of one step alone; those of later steps count too, fainter by γλ each.",
+                    lambda r, v, m, gamma, lam: gae_variant(r, v, m, gamma, lam, carry=0.0),
+                ),
+                Mistake(
+                    "what comes next is missing: the next value in δ, and the next advantage.",
+                    lambda r, v, m, gamma, lam: gae_variant(r, v, m, gamma, lam, carry=0.0, step=0.0),
+                ),
+                Mistake("the recursion runs along the group; time is the last axis.", along_the_group),
+                Mistake("the advantages are whitened already; that comes later, over the whole batch.", whitened),
+                Mistake(
                     "you return A + V, the target of the value function; the advantage is what is left without V.",
                     lambda r, v, m, gamma, lam: critic.gae(r, v, m, gamma, lam)[1],
                 ),
                 Mistake(
                     "after the last token you go on from its own value; nothing follows there, so the value is 0.",
                     lambda *inputs: gae_variant(*inputs, first=1.0),
+                    (
+                        lambda r, v, m, *rest: gae_variant(r * m, v * m, m, *rest, first=1.0),
+                        lambda r, v, m, *rest: gae_variant(r * m, v * m, m, *rest, first=1.0, padding=True),
+                    ),
                 ),
                 Mistake(
                     "there are advantages outside the mask; whoever averages them later counts tokens that are none.",
@@ -331,6 +427,26 @@ QUESTIONS = {
                     "the sign is turned round: better than expected is positive.", lambda r, v, m: (v - to_go(r, m)) * m
                 ),
                 Mistake(
+                    "the value is added; it is what was expected anyway, so it is taken off.",
+                    lambda r, v, m: (to_go(r, m) + v) * m,
+                ),
+                Mistake(
+                    "later values are taken off as well: of all values only the token's own stays.",
+                    lambda r, v, m: to_go(r - v, m) * m,
+                ),
+                Mistake(
+                    "the sums stand in the wrong order: after the cumsum, flip back.",
+                    lambda r, v, m: ((r * m).flip(-1).cumsum(-1) - v) * m,
+                ),
+                Mistake(
+                    "you sum along the group; time is the last axis.",
+                    lambda r, v, m: ((r * m).flip(1).cumsum(1).flip(1) - v) * m,
+                    (
+                        lambda r, v, m: ((r * m).flip(0).cumsum(0).flip(0) - v) * m,
+                        lambda r, v, m: ((r * m).cumsum(1) - v) * m,
+                    ),
+                ),
+                Mistake(
                     "outside the mask the result must be 0; multiply by the mask at the end as well.",
                     lambda r, v, m: to_go(r, m) - v,
                 ),
@@ -354,7 +470,26 @@ QUESTIONS = {
                 ),
                 Mistake(
                     "you hold the value between −clip and clip; it is held near the *old value*.",
-                    lambda *inputs: value_variant(*inputs, bound=lambda v, r, clip: v.clamp(-clip, clip)),
+                    lambda *inputs: value_variant(*inputs, bound=lambda v, old, clip: v.clamp(-clip, clip)),
+                ),
+                Mistake(
+                    "clip is taken for a share, as with the ratio; a value is held within old value ± clip.",
+                    lambda *inputs: value_variant(
+                        *inputs, bound=lambda v, old, clip: v.minimum(old * (1 + clip)).maximum(old * (1 - clip))
+                    ),
+                    (
+                        lambda *inputs: value_variant(
+                            *inputs, bound=lambda v, old, clip: old * (v / old).clamp(1 - clip, 1 + clip)
+                        ),
+                    ),
+                ),
+                Mistake(
+                    "you take the larger error before it is squared; one far below 0 is large too. Square first.",
+                    lambda v, r, old, clip: (
+                        value_variant(v, r, old, None)
+                        if clip is None
+                        else value_variant(v, r, old, clip, square=lambda error: error, half=1.0) ** 2 / 2
+                    ),
                 ),
                 Mistake(
                     "without the maximum, a value that went too far the wrong way gets no gradient back.",
@@ -363,14 +498,28 @@ QUESTIONS = {
                 Mistake(
                     "this is the absolute error; squared, its least is the mean return, which a value is.",
                     lambda *inputs: value_variant(*inputs, square=torch.abs),
+                    (lambda *inputs: value_variant(*inputs, square=torch.abs, half=1.0),),
                 ),
-                Mistake("nothing is clipped.", lambda values, returns, old, clip: (values - returns.detach()) ** 2 / 2),
+                Mistake(
+                    "nothing is clipped, or the bound is not around the old value: the larger error is then that of V.",
+                    lambda values, returns, old, clip: (values - returns.detach()) ** 2 / 2,
+                ),
                 Mistake(
                     "the returns are left in the graph, so the target moves towards the value. Detach it.",
-                    lambda values, returns, old, clip: (
-                        critic.value_loss(values, returns, old, clip)
-                        + (returns - returns.detach()) * (returns - values).detach()
-                    ),
+                    lambda *inputs: value_variant(*inputs, frozen=(2,)),
+                ),
+                Mistake(
+                    "the old values are left in the graph; they are numbers from when the responses were sampled.",
+                    lambda *inputs: value_variant(*inputs, frozen=(1,)),
+                ),
+                Mistake(
+                    "the targets are left in the graph: detach both the returns and the old values.",
+                    lambda *inputs: value_variant(*inputs, frozen=()),
+                ),
+                Mistake(
+                    "the value itself is detached, so nothing learns; the targets are what must not move.",
+                    lambda *inputs: value_variant(*inputs, frozen=(0,)),
+                    (lambda *inputs: value_variant(*inputs, frozen=(0, 1, 2)),),
                 ),
                 Mistake(
                     "the loss is averaged already; leave it per token, so that the mask can weigh it.",
@@ -379,7 +528,7 @@ QUESTIONS = {
             ),
             "½·max((V − R)², (V held within ±clip of V_old − R)²) for each token; R and V_old are targets.",
             (critic.value_loss,),
-            gradients=(0, 1),
+            gradients=(0, 1, 2),
         ),
         Question(
             "a3.q3",
@@ -391,6 +540,15 @@ QUESTIONS = {
                 Mistake(
                     "the outcome is at the last position, which for a shorter response is padding: nobody receives it.",
                     lambda r, now, ref, m, beta: penalty(now, ref, m, beta) + at_position(r, m, m.sum(-1) * 0 - 1),
+                    (
+                        lambda r, now, ref, m, beta: (
+                            penalty(now, ref, m, beta) + at_position(r, m, m.sum(-1) * 0 - 1) * m
+                        ),
+                    ),
+                ),
+                Mistake(
+                    "the outcome is paid at the *first* token; it comes when the response is finished.",
+                    lambda r, now, ref, m, beta: penalty(now, ref, m, beta) + r[..., None] * (m & (m.cumsum(-1) == 1)),
                 ),
                 Mistake(
                     "the outcome is one token too late: counted from 0, the last of n tokens is number n − 1.",
@@ -421,6 +579,36 @@ QUESTIONS = {
                     lambda r, now, ref, m, beta: (
                         -beta * ((now - ref).clamp(min=0) * m).detach() + r[..., None] * last_inside(m)
                     ),
+                ),
+                Mistake(
+                    "the price of a token may be negative: k1 is a plain difference. Only its mean is 0 or more.",
+                    lambda r, now, ref, m, beta: paid(-beta * (now - ref).abs(), r, m),
+                ),
+                Mistake(
+                    "this is k3; the formula asks for the log-ratio itself, k1.",
+                    lambda r, now, ref, m, beta: paid(-beta * ((ref - now).exp() - 1 - (ref - now)), r, m),
+                ),
+                Mistake(
+                    "these are ratios; the price is the difference of the log-probs, the *log* of the ratio.",
+                    lambda r, now, ref, m, beta: paid(-beta * (now - ref).exp(), r, m),
+                    (lambda r, now, ref, m, beta: paid(-beta * (now.exp() - ref.exp()), r, m),),
+                ),
+                Mistake(
+                    "β multiplies one of the log-probs only: mind the brackets around their difference.",
+                    lambda r, now, ref, m, beta: paid(-beta * now + ref, r, m),
+                    (
+                        lambda r, now, ref, m, beta: paid(-beta * now - ref, r, m),
+                        lambda r, now, ref, m, beta: paid(-(now - beta * ref), r, m),
+                    ),
+                ),
+                Mistake("β divides; it multiplies.", lambda r, now, ref, m, beta: paid(-(now - ref) / beta, r, m)),
+                Mistake("β is missing.", lambda r, now, ref, m, beta: paid(-(now - ref), r, m)),
+                Mistake(
+                    "β multiplies the outcome as well; it is the price of the KL alone.",
+                    lambda r, now, ref, m, beta: beta * paid(-(now - ref), r, m),
+                ),
+                Mistake(
+                    "the price is missing: this is the outcome alone.", lambda r, now, ref, m, beta: paid(0 * now, r, m)
                 ),
                 Mistake(
                     "the sign is turned round: this pays for drifting away from the reference.",
@@ -456,7 +644,28 @@ QUESTIONS = {
                     "the sign is turned round: this loss falls when the rejected one gets the higher reward.",
                     lambda c, r: -logsigmoid(r - c),
                 ),
-                Mistake("the log is missing: this is minus a probability.", lambda c, r: -(c - r).sigmoid()),
+                Mistake(
+                    "the log is missing: this is a probability, with a sign.",
+                    lambda c, r: -(c - r).sigmoid(),
+                    (lambda c, r: 1 - (c - r).sigmoid(), lambda c, r: (c - r).sigmoid()),
+                ),
+                Mistake(
+                    "the sigmoid is missing: this is the difference alone.", lambda c, r: r - c, (lambda c, r: c - r,)
+                ),
+                Mistake(
+                    "one sigmoid for each reward; it is the *difference* that decides who wins: take its sigmoid.",
+                    lambda c, r: logsigmoid(r) - logsigmoid(c),
+                    (lambda c, r: -logsigmoid(c) - logsigmoid(-r), lambda c, r: -(c.sigmoid() - r.sigmoid()).log()),
+                ),
+                Mistake(
+                    "you divide the rewards; they are compared by their difference.", lambda c, r: -logsigmoid(c / r)
+                ),
+                Mistake(
+                    "a bound, or a small number in the log, keeps the loss finite, and wrong: beyond it a worse pair "
+                    "costs no more. Use logsigmoid.",
+                    lambda c, r: -((c - r).sigmoid() + 1e-8).log(),
+                    tuple(bounded(kind, size) for kind, sizes in BOUNDS.items() for size in sizes),
+                ),
                 Mistake(
                     "the minus is missing: a loss goes down when the choice gets likelier.",
                     lambda c, r: logsigmoid(c - r),
@@ -519,6 +728,42 @@ QUESTIONS = {
                     lambda c, r, rc, rr, beta: -logsigmoid(beta * dpo_margin(c, r, rc, rr)).mean(),
                 ),
                 Mistake(
+                    "log-probs are divided; the log of a ratio is the *difference* of the log-probs.",
+                    lambda c, r, rc, rr, beta: -logsigmoid(beta * (c / rc.detach() - r / rr.detach())),
+                ),
+                Mistake(
+                    "the minus is missing: a loss goes down when the choice gets likelier.",
+                    lambda c, r, rc, rr, beta: logsigmoid(beta * dpo_margin(c, r, rc, rr)),
+                ),
+                Mistake(
+                    "the log is missing: this is a probability, with a sign.",
+                    lambda c, r, rc, rr, beta: -(beta * dpo_margin(c, r, rc, rr)).sigmoid(),
+                    (lambda c, r, rc, rr, beta: 1 - (beta * dpo_margin(c, r, rc, rr)).sigmoid(),),
+                ),
+                Mistake(
+                    "right on paper, infinite in floats: far off, σ is 0 and its log −∞; use logsigmoid.",
+                    lambda c, r, rc, rr, beta: -(beta * dpo_margin(c, r, rc, rr)).sigmoid().log(),
+                ),
+                Mistake(
+                    "one sigmoid for each response; it is the *difference* of the two rewards that decides.",
+                    lambda c, r, rc, rr, beta: (
+                        -logsigmoid(beta * (c - rc.detach())) - logsigmoid(beta * (rr.detach() - r))
+                    ),
+                    (
+                        lambda c, r, rc, rr, beta: (
+                            logsigmoid(beta * (r - rr.detach())) - logsigmoid(beta * (c - rc.detach()))
+                        ),
+                    ),
+                ),
+                Mistake(
+                    "the rejected one is detached; both are the policy's, and the loss moves both.",
+                    lambda c, r, rc, rr, beta: -logsigmoid(beta * dpo_margin(c, r.detach(), rc, rr)),
+                ),
+                Mistake(
+                    "the policy is detached as well, so nothing learns: only the reference is frozen.",
+                    lambda c, r, rc, rr, beta: -logsigmoid(beta * dpo_margin(c, r, rc, rr).detach()),
+                ),
+                Mistake(
                     "these are ratios; the implied reward is the *logarithm* of π/π_ref.",
                     lambda c, r, rc, rr, beta: -logsigmoid(beta * ((c - rc.detach()).exp() - (r - rr.detach()).exp())),
                 ),
@@ -560,6 +805,33 @@ QUESTIONS = {
                 Mistake(
                     "the margin stands outside of the sigmoid, where it has no gradient and does nothing.",
                     lambda c, r, lc, lr, beta, margin: -logsigmoid(beta * (c / lc - r / lr)) + margin,
+                    (lambda c, r, lc, lr, beta, margin: -logsigmoid(beta * (c / lc - r / lr)) - margin,),
+                ),
+                Mistake(
+                    "the lengths have changed places: each response is divided by its own.",
+                    lambda c, r, lc, lr, beta, margin: -logsigmoid(beta * (c / lr - r / lc) - margin),
+                ),
+                Mistake(
+                    "the difference is divided by the two lengths together; each sum has its own length.",
+                    lambda c, r, lc, lr, beta, margin: -logsigmoid(beta * (c - r) / (lc + lr) - margin),
+                    (lambda c, r, lc, lr, beta, margin: -logsigmoid(beta * (c - r) / ((lc + lr) / 2) - margin),),
+                ),
+                Mistake("β is missing.", lambda c, r, lc, lr, beta, margin: -logsigmoid(c / lc - r / lr - margin)),
+                Mistake(
+                    "β multiplies the chosen one alone: mind the brackets, both rewards have it.",
+                    lambda c, r, lc, lr, beta, margin: -logsigmoid(beta * c / lc - r / lr - margin),
+                ),
+                Mistake(
+                    "β stands outside of the sigmoid, where it is a learning rate.",
+                    lambda c, r, lc, lr, beta, margin: -beta * logsigmoid(c / lc - r / lr - margin),
+                ),
+                Mistake(
+                    "the minus is missing: a loss goes down when the choice gets likelier.",
+                    lambda c, r, lc, lr, beta, margin: logsigmoid(beta * (c / lc - r / lr) - margin),
+                ),
+                Mistake(
+                    "a hinge is no likelihood: beyond the margin it learns nothing.",
+                    lambda c, r, lc, lr, beta, margin: (margin - beta * (c / lc - r / lr)).clamp(min=0),
                 ),
                 Mistake(
                     "chosen and rejected have changed places: this teaches the worse one.",
@@ -592,7 +864,41 @@ QUESTIONS = {
                 ),
                 Mistake(
                     "these are draws with replacement; n different samples are judged.",
-                    with_replacement,
+                    by_place(lambda i, m, n: ((i + 1) / m) ** n - (i / m) ** n),
+                ),
+                Mistake(
+                    "off by one: below the i-th lowest there are i − 1 others, or i where you count from 0, and n − 1 "
+                    "of them are drawn.",
+                    by_place(lambda i, m, n: comb(i + 1, n - 1) / comb(m, n)),
+                    (
+                        by_place(lambda i, m, n: comb(i, n) / comb(m, n)),
+                        by_place(lambda i, m, n: comb(max(i - 1, 0), n - 1) / comb(m, n)),
+                    ),
+                ),
+                Mistake(
+                    "the chances do not add up to 1: there are C(m, n) choices of n samples.",
+                    by_place(lambda i, m, n: comb(i, n - 1) / comb(m, n - 1)),
+                    (
+                        by_place(lambda i, m, n: comb(i, n - 1) / comb(m - 1, n - 1)),
+                        by_place(lambda i, m, n: comb(i, n - 1)),
+                    ),
+                ),
+                Mistake(
+                    "the samples are not sorted by the proxy.",
+                    by_place(wins, lambda proxy, true: true),
+                ),
+                Mistake(
+                    "you sort along the prompts; each prompt has its own favourite, so sort the last axis.",
+                    by_place(wins, lambda proxy, true: true.gather(0, proxy.argsort(0))),
+                ),
+                Mistake(
+                    "argsort says who stands at each place, not at which place each stands: reorder the true rewards, "
+                    "not the chances.",
+                    by_order_for_rank,
+                ),
+                Mistake(
+                    "this is the favourite among all samples, whatever n.",
+                    lambda proxy, true, n: true.gather(-1, proxy.argmax(-1, keepdim=True)).squeeze(-1),
                 ),
                 Mistake(
                     "you look at the first n samples only; every choice of n is equally likely, so average over all.",
@@ -624,34 +930,63 @@ QUESTIONS = {
             (
                 Mistake(
                     "you stop where the *proxy* is highest: that is where it has been exploited most.",
-                    lambda proxy, true: (int(proxy.mean(0).argmax()), lost(proxy, true, int(proxy.mean(0).argmax()))),
+                    *stops_at(lambda proxy, true: proxy.mean(0).argmax()),
                 ),
                 Mistake(
                     "you look at the best seed; you cannot choose the seed before you train. Average over seeds.",
-                    lambda proxy, true: (int(true.amax(0).argmax()), lost(proxy, true, int(true.amax(0).argmax()))),
+                    *stops_at(lambda proxy, true: true.amax(0).argmax()),
+                ),
+                Mistake(
+                    "you look at one seed; average over all of them.",
+                    *stops_at(lambda proxy, true: true[0].argmax()),
                 ),
                 Mistake(
                     "you average the seeds' own peaks; one checkpoint is wanted, that of the highest mean.",
-                    lambda proxy, true: (
-                        int(true.argmax(1).double().mean().round()),
-                        lost(proxy, true, int(true.argmax(1).double().mean().round())),
-                    ),
+                    *stops_at(lambda proxy, true: true.argmax(1).double().mean().round()),
+                ),
+                Mistake(
+                    "this is the median over seeds; the mean is asked for.",
+                    *stops_at(lambda proxy, true: true.median(0).values.argmax()),
+                ),
+                Mistake(
+                    "you average over the checkpoints; the seeds are the first axis.",
+                    lambda proxy, true: where_to_stop(proxy.T, true.T),
                 ),
                 Mistake(
                     "you stop at the first fall; a noisy curve may rise again to a higher peak.",
-                    lambda proxy, true: (first_fall(true), lost(proxy, true, first_fall(true))),
+                    *stops_at(lambda proxy, true: first_fall(true)),
                 ),
                 Mistake(
                     "the loss is counted to the last checkpoint; without the true reward you would have stopped where "
                     "the proxy is highest.",
-                    lambda proxy, true: (int(true.mean(0).argmax()), (true.mean(0).max() - true.mean(0)[-1]).item()),
+                    loses(lambda proxy, true: true.mean(0).max() - true.mean(0)[-1]),
                 ),
                 Mistake(
                     "the loss is counted in the proxy's units; what is lost is true reward.",
-                    lambda proxy, true: (
-                        int(true.mean(0).argmax()),
-                        (proxy.mean(0).max() - proxy.mean(0)[true.mean(0).argmax()]).item(),
-                    ),
+                    loses(lambda proxy, true: proxy.mean(0).max() - proxy.mean(0)[true.mean(0).argmax()]),
+                ),
+                Mistake(
+                    "the proxy's height and the truth's are compared; what is lost lies between two checkpoints of the "
+                    "*true* reward.",
+                    loses(lambda proxy, true: proxy.mean(0).max() - true.mean(0).max()),
+                    (loses(lambda proxy, true: proxy.mean(0).max() - true.mean(0)[proxy.mean(0).argmax()]),),
+                ),
+                Mistake(
+                    "each run stops at a checkpoint of its own; without the truth too, one is chosen for all, by the "
+                    "mean proxy.",
+                    loses(lambda p, true: true.mean(0).max() - true.gather(1, p.argmax(1, keepdim=True)).mean()),
+                ),
+                Mistake(
+                    "the loss begins at each run's own best checkpoint; it begins at the highest mean.",
+                    loses(lambda proxy, true: true.amax(1).mean() - true.mean(0)[proxy.mean(0).argmax()]),
+                ),
+                Mistake(
+                    "the loss is negative; what is lost is the highest mean less what the proxy's choice has.",
+                    loses(lambda proxy, true: true.mean(0)[proxy.mean(0).argmax()] - true.mean(0).max()),
+                ),
+                Mistake(
+                    "the two parts have changed places: first the checkpoint, then the loss.",
+                    lambda proxy, true: where_to_stop(proxy, true)[::-1],
                 ),
                 Mistake(
                     "checkpoints are counted from 0.",
