@@ -33,7 +33,8 @@ def responses():
     """Responses and the end token: one that ends late, at once, twice, never."""
     shown = torch.tensor([[[5, 6, 2, 2], [2, 2, 2, 2], [5, 6, 7, 8]]])
     twice = torch.tensor([[[1, 9, 4, 9, 4]], [[9, 1, 1, 1, 9]], [[1, 1, 1, 1, 9]], [[1, 3, 1, 3, 1]]])
-    return [(shown, 2), (twice, 9), (torch.tensor([[[7]], [[3]]]), 7)]
+    zero = torch.tensor([[[5, 0, 2, 0]], [[0, 2, 0, 4]]])
+    return [(shown, 2), (twice, 9), (torch.tensor([[[7]], [[3]]]), 7), (zero, 2)]
 
 
 def response_mask(responses, end_id):
@@ -75,6 +76,7 @@ def scored():
         (shown, torch.tensor([[0, 2, 1, 0]]), torch.tensor([[0, 0, 1, 1]]).bool(), 0.5),
         ((grid * 1.3).sin() * 3, tokens, mask, 0.7),
         ((grid * 0.7).cos().double() * 200, tokens, mask, 2.0),
+        ((grid * 7 % 5) * 60, tokens, mask, 1.0),
     ]
 
 
@@ -88,6 +90,11 @@ def placed(scores, tokens, mask, shift=True):
         return scores.gather(-1, tokens[..., None]).squeeze(-1) * mask
     found = scores[:, :-1].gather(-1, tokens[:, 1:, None]).squeeze(-1)
     return torch.nn.functional.pad(found, (1, 0)) * mask
+
+
+def logs_where(mask, scores, tokens):
+    """As `placed`, with the mask by choice and not by a product, which makes nan of −∞."""
+    return placed(scores, tokens, torch.ones_like(mask)).where(mask, 0)
 
 
 def one_place_early(logits, tokens, mask, temperature):
@@ -112,6 +119,10 @@ STRICT = (
     "#### 12\nNo, I forgot one.\n#### 18",
     "#### 18\nThat is 3 more than 15.",
     "<think> #### 18\n</think> I don't know.",
+    "<think> #### 18 </think> I don't know.",
+    "<think> 9 * 2 = 18. #### 18",
+    "<think> 9 * 2 </think> #### 18 <think> Yes. </think>",
+    "#### 1,8",
     "<answer>\n18\n</answer>",
     "The answer is 18.",
     "",
@@ -125,7 +136,13 @@ LENIENT = (
     "<answer> 18% </answer>",
     "#### 18 dollars",
     "#### 18 or 20",
+    "#### 18.00, that is 18",
+    "#### -$5",
+    "#### 12\nNo, I forgot one.\n#### 18",
+    "<answer> 18 </answer> It was 3 before.",
+    "The answer is $2.50. It was 3 before.",
     "<think> It is 18. </think> I don't know.",
+    "<think> It is 18.",
     "She has 18 apples, sells 3 and keeps 15.",
     "The answer is 18. It was 3 before.",
     "12 + 6 = 18",
@@ -145,6 +162,8 @@ FORMATS = (
     "Well. <think> 9 + 9 = 18. </think> <answer> 18 </answer>",
     "<think> 9 + 9 = 18. </think> so <answer> 18 </answer>",
     "<think> 9. </think> <answer> 18 </answer> <answer> 20 </answer>",
+    "<think> 9. </think> <think> 9. </think> <answer> 18 </answer>",
+    "<think> How many? </think> <answer> not many </answer>",
     "<think> 9 + 9 = 18. <answer> 18 </answer>",
     "<THINK> 9 + 9 = 18. </THINK> <ANSWER> 18 </ANSWER>",
     "",
@@ -161,6 +180,7 @@ PAIRS = (
     ("", "18"),
     (None, "18"),
     ("eighteen", "18"),
+    ("eighteen", "eighteen"),
 )
 ONE_NUMBER = re.compile(r"[+-]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 
@@ -181,32 +201,59 @@ def one_way(number):
     return plain.rstrip("0").rstrip(".") if "." in plain else plain
 
 
-def marked(text, *, think=True, last=True, dotall=True):
+CLOSED = re.compile(r"<think>.*?</think>", re.S)
+
+
+def marked(text, *, think=True, last=True, dotall=True, line=r"####([^\n]*)", tidy=str.strip):
     """What stands after a #### or in an <answer>; None where there is neither."""
     if think:
         text = re.sub(r"<think>.*?(</think>|$)", " ", text, flags=re.S)
-    found = re.findall(r"####([^\n]*)|<answer>(.*?)</answer>", text, flags=re.S if dotall else 0)
-    fields = ["".join(each).strip() for each in found]
+    found = re.findall(line + r"|<answer>(.*?)</answer>", text, flags=re.S if dotall else 0)
+    fields = [tidy("".join(each)) for each in found]
     return text, (fields[-1 if last else 0] if fields else None)
 
 
-def strict_variant(text, *, bare=r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", write=one_way, search=False, **where):
+def strict_variant(
+    text, *, bare=r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?", write=one_way, search=False, fits=re.fullmatch, **where
+):
     """The strict reading with one rule exchanged."""
     _, field = marked(text, **where)
-    found = (re.search if search else re.fullmatch)(bare, field or "")
+    found = (re.search if search else fits)(bare, field or "")
     return write(found[0]) if found else None
 
 
-def lenient_variant(text, *, number=ONE_NUMBER, write=one_way, pick=-1, agree=True, claim=True, empty=None, **where):
+def last_number(text, pick=-1, think=True):
+    """The text's last number outside the thinking, whatever stands before it."""
+    found = ONE_NUMBER.findall(marked(text, think=think)[0])
+    return one_way(found[pick]) if found else None
+
+
+UNSIGNED = re.compile(r"\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
+
+
+def lenient_variant(
+    text,
+    *,
+    number=ONE_NUMBER,
+    write=one_way,
+    pick=-1,
+    agree=True,
+    claim=True,
+    ends=r"[.!?](?=\s|$)",
+    twice=False,
+    everywhere=False,
+    only_marked=False,
+    **where,
+):
     """The lenient reading with one rule exchanged."""
     text, field = marked(text, **where)
-    said = re.search(r"answer is ([^\n]*?)(?:[.!?](?=\s|$)|\n|$)", text)
-    if field is None and claim and said:
-        field = said[1]
-    found = number.findall(text if field is None else field)
-    if agree and field is not None and len(set(map(write, found))) > 1:
+    if field is None and claim and "answer is" in text:
+        field = re.split(ends, text.split("answer is")[-1])[0]
+    found = [write(each) for each in number.findall(text if field is None else field)]
+    different = len(found if twice else set(found)) > 1
+    if agree and (everywhere or field is not None) and different:
         return None
-    return write(found[pick]) if found else empty
+    return found[-1 if only_marked and field is None else pick] if found else None
 
 
 def same_number(answer, gold):
@@ -230,6 +277,12 @@ def tags(text, pattern, flags=re.S):
     return re.fullmatch(pattern, text.strip(), flags) is not None
 
 
+def once_each(text):
+    return all(text.count(tag) == 1 for tag in TAGS)
+
+
+TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+GREEDY = r"<think>(?=.*\S.*</think>).*\S\s*</think>\s*<answer>.*\S\s*</answer>"
 THOUGHT, ANSWER = (
     r"<think>((?!</?think>|</?answer>).)*\S\s*</think>",
     r"<answer>((?!</?think>|</?answer>).)*\S\s*</answer>",
@@ -246,6 +299,24 @@ def counted():
 
 def pass_at_k(correct, samples, k):
     return evaluate.pass_at_k(correct, samples, k).float()
+
+
+def of_each(chance):
+    """A formula of c, n and k, for every problem."""
+    return lambda correct, n, k: torch.tensor([float(chance(c, n, k)) for c in correct.tolist()])
+
+
+def in_floats(n, k):
+    """C(n, k) by factorials as floats, which end at 170!."""
+    made = [float(math.factorial(each)) for each in (n, k, max(n - k, 0))]
+    return 0.0 if k > n else made[0] / made[1] / made[2]
+
+
+def by_lgamma(correct, samples, k):
+    """exp of a difference of log-factorials, in float32."""
+    wrong = samples - correct.float()
+    logs = [torch.lgamma(n + 1) - torch.lgamma((n - k).clamp(min=0) + 1) for n in (wrong, torch.tensor(float(samples)))]
+    return torch.where(wrong < k, 1.0, 1 - (logs[0] - logs[1]).exp())
 
 
 def votes():
@@ -268,12 +339,25 @@ def share(answers, gold, *, tie="shared", silent=None, most=False):
     if not mine or mine < best or (most and 2 * mine <= len(answers)):
         return Fraction(0)
     rivals = sum(count == best for count in counts.values())
-    return {"shared": Fraction(1, rivals), "won": Fraction(1), "lost": Fraction(rivals == 1)}[tie]
+    first = max(counts, key=counts.get) == gold
+    worth = {
+        "shared": Fraction(1, rivals),
+        "won": 1,
+        "lost": rivals == 1,
+        "first": first,
+        "half": Fraction(1, 1 + (rivals > 1)),
+    }
+    return Fraction(worth[tie])
 
 
 def majority(answers, gold, k, draws=combinations, **rules):
     found = [share(draw, gold, **rules) for draw in draws(answers, k)]
     return float(sum(found) / len(found)) if found else 0.0
+
+
+def mean_over(answers, k, worth):
+    found = [worth(draw) for draw in combinations(answers, k)]
+    return sum(found) / len(found)
 
 
 def finals():
@@ -284,19 +368,32 @@ def finals():
         (torch.tensor([0.3, 0.5, 0.4]), torch.tensor([0.35, 0.62, 0.31])),
         (torch.tensor([0.1, 0.5, 0.9, 0.3, 0.7]), torch.tensor([0.2, 0.61, 0.98, 0.41, 0.79])),
         (torch.tensor([0.61, 0.50, 0.40]), torch.tensor([0.50, 0.44, 0.35])),
+        (torch.tensor([0.70, 0.72, 0.71]), torch.tensor([0.80, 0.84, 0.79])),
     ]
 
 
-def better(one, other, *, quantile=None, ddof=1, root=True, take=None, paired=True):
+def better(one, other, *, t=improving.T, ddof=1, root=math.sqrt, take=None, paired=True, spread=None, side=None):
     """(mean difference, half of its 95 % interval, "first", "second" or None)."""
     gaps, n = (one - other).double(), len(one)
     mean = gaps.mean().item() if take is None else take(one, other)
-    spread = gaps.std(correction=ddof).item()
+    width = gaps.std(correction=ddof).item() if spread is None else spread(gaps).item()
     if not paired:
-        spread = math.sqrt(one.double().var().item() + other.double().var().item())
-    t = {3: 4.303, 4: 3.182, 5: 2.776}.get(n, 1.96) if quantile is None else quantile
-    half = t * spread / (math.sqrt(n) if root else 1)
-    return mean, half, None if abs(mean) <= half else "first" if mean > 0 else "second"
+        width = math.sqrt(one.double().var().item() + other.double().var().item())
+    half = t(n) * width / root(n)
+    winner = None if abs(mean) <= half else "first" if mean > 0 else "second"
+    return mean, half, winner if side is None else side(mean, half)
+
+
+def overlapping(one, other):
+    """A winner only if the two settings' own intervals do not overlap."""
+    mean, half, _ = better(one, other)
+    widths = [improving.T(len(each)) * each.double().std().item() / math.sqrt(len(each)) for each in (one, other)]
+    return mean, half, None if abs(mean) <= sum(widths) else "first" if mean > 0 else "second"
+
+
+def renamed(names):
+    """The right answer, with other names for the winner."""
+    return lambda one, other: (*better(one, other)[:2], names.get(better(one, other)[2], better(one, other)[2]))
 
 
 def compared(one, other):
@@ -366,7 +463,36 @@ QUESTIONS = {
                     "padding.",
                     lambda p, pad: p != pad,
                 ),
-                Mistake("the mask is turned round: True is for the prompt.", lambda p, pad: (p != pad).cumsum(-1) == 0),
+                Mistake(
+                    "the mask is turned round: True is for the prompt.",
+                    lambda p, pad: (p != pad).cumsum(-1) == 0,
+                    (lambda p, pad: p == pad,),
+                ),
+                Mistake(
+                    "you count down the batch; the places of a row are the last axis.",
+                    lambda p, pad: (p != pad).cumsum(0) > 0,
+                ),
+                Mistake(
+                    "the padding token is not always 0: compare with pad_id.",
+                    lambda p, pad: p != 0,
+                    (lambda p, pad: (p != 0).cumsum(-1) > 0,),
+                ),
+                Mistake(
+                    "these are counts; a mask is True wherever the count is above 0.",
+                    lambda p, pad: (p != pad).cumsum(-1),
+                ),
+                Mistake(
+                    "you count every padding token of a row; those inside the prompt are no padding.",
+                    lambda p, pad: torch.arange(p.shape[-1]) >= (p == pad).sum(-1, keepdim=True),
+                ),
+                Mistake(
+                    "every row begins where the first one does; prompts have different lengths.",
+                    lambda p, pad: torch.arange(p.shape[-1]).expand(p.shape) >= (p[0] != pad).int().argmax(),
+                ),
+                Mistake(
+                    "True stops at the first padding token; here the padding comes before the prompt.",
+                    lambda p, pad: (p == pad).cumsum(-1) == 0,
+                ),
                 Mistake(
                     "this is for padding on the right; here it stands on the left.",
                     lambda p, pad: (p != pad).flip(-1).cumsum(-1).flip(-1) > 0,
@@ -399,6 +525,33 @@ QUESTIONS = {
                 Mistake(
                     "you go on to the *second* end token; after the first nobody sampled.",
                     lambda r, end: ((r == end).cumsum(-1) - (r == end).long()) <= 1,
+                    (lambda r, end: (r == end).cumsum(-1) <= 1,),
+                ),
+                Mistake(
+                    "you count along the group or the batch; the places of a response are the last axis.",
+                    lambda r, end: (r == end).cumsum(1) - (r == end).long() == 0,
+                    (
+                        lambda r, end: (r == end).cumsum(0) - (r == end).long() == 0,
+                        lambda r, end: (r == end).cumsum(1) == 0,
+                    ),
+                ),
+                Mistake(
+                    "the mask is turned round: True is up to the first end token, not behind it.",
+                    lambda r, end: ~response_mask(r, end),
+                    (lambda r, end: (r == end).cumsum(-1) > 0,),
+                ),
+                Mistake(
+                    "roll brings the last place round to the first; nothing stands before the first token.",
+                    lambda r, end: (r == end).cumsum(-1).roll(1, -1) == 0,
+                ),
+                Mistake(
+                    "every end token is inside; only the first one is, the others are padding.",
+                    lambda r, end: ((r == end).cumsum(-1) == 0) | (r == end),
+                ),
+                Mistake("the end tokens alone are True; the response before them is inside.", lambda r, end: r == end),
+                Mistake(
+                    "you look for padding by its number; a response ends with its first end token, whatever follows.",
+                    lambda r, end: r != 0,
                 ),
                 Mistake("you go on to the last end token; the response ends at the first.", last_end),
                 Mistake(
@@ -428,7 +581,32 @@ QUESTIONS = {
                     "you count from the left edge: a padded prompt then has other positions than the same one alone.",
                     lambda m: torch.arange(m.shape[-1]).expand(m.shape),
                 ),
-                Mistake("the first token has position 0, not 1.", lambda m: m.cumsum(-1)),
+                Mistake(
+                    "the first token has position 0, not 1.", lambda m: m.cumsum(-1), (lambda m: m.cumsum(-1) * m,)
+                ),
+                Mistake(
+                    "on the tokens you still count from the left edge: the prompt's first token has position 0.",
+                    lambda m: torch.arange(m.shape[-1]) * m,
+                ),
+                Mistake(
+                    "you count down the batch; the places of a row are the last axis.",
+                    lambda m: (m.cumsum(0) - 1).clamp(min=0),
+                    (lambda m: (m.cumsum(0) - 1) * m,),
+                ),
+                Mistake(
+                    "you count the padding; the tokens are counted.",
+                    lambda m: ((~m).cumsum(-1) - 1).clamp(min=0),
+                    (lambda m: (~m).cumsum(-1), lambda m: (~m).cumsum(-1) - 1),
+                ),
+                Mistake(
+                    "the padding has position 1, as in some libraries; here it has 0.",
+                    lambda m: (m.cumsum(-1) - 1).masked_fill(~m, 1),
+                ),
+                Mistake("this is the mask as numbers, not a count.", lambda m: m.long()),
+                Mistake(
+                    "you take off the prompt's length; take off how much padding stands in front.",
+                    lambda m: (torch.arange(m.shape[-1]) - m.sum(-1, keepdim=True)).clamp(min=0),
+                ),
                 Mistake(
                     "the padding has position −1, for which no model has an embedding; 0 does no harm there.",
                     lambda m: m.cumsum(-1) - 1,
@@ -459,6 +637,47 @@ QUESTIONS = {
                 Mistake(
                     "each number stands where it is predicted; put it where its token is, under that token's mask.",
                     one_place_early,
+                    (lambda z, x, m, tau: torch.nn.functional.pad(score(z, x, m, tau)[:, 1:], (0, 1)),),
+                ),
+                Mistake(
+                    "one place is missing: the first token, which nothing predicts, has a place too, with 0.",
+                    lambda z, x, m, tau: score(z, x, m, tau)[:, 1:],
+                    (lambda z, x, m, tau: score(z, x, m, tau)[:, :-1],),
+                ),
+                Mistake(
+                    "shifted the wrong way: a token is predicted one place *before* it, not after.",
+                    lambda z, x, m, tau: placed((z / tau).log_softmax(-1).roll(-1, 1), x, m, shift=False),
+                ),
+                Mistake(
+                    "the mask is not shifted with the tokens: it is the token's own, not the predicting place's.",
+                    lambda z, x, m, tau: placed(
+                        (z / tau).log_softmax(-1), x, torch.nn.functional.pad(m[:, :-1], (1, 0))
+                    ),
+                ),
+                Mistake(
+                    "this is minus the log-prob, a loss; the log-prob itself is 0 or less.",
+                    lambda z, x, m, tau: -score(z, x, m, tau),
+                ),
+                Mistake(
+                    "the token with the highest score is taken; asked is the one that was sampled.",
+                    lambda z, x, m, tau: placed((z / tau).log_softmax(-1), z.argmax(-1).roll(1, 1), m),
+                ),
+                Mistake(
+                    "one number for each row; leave one for each token.",
+                    lambda z, x, m, tau: score(z, x, m, tau).sum(-1),
+                    (lambda z, x, m, tau: score(z, x, m, tau).sum(-1) / m.sum(-1),),
+                ),
+                Mistake(
+                    "the logits are detached, or no graph is made: the values are right, and nothing can learn.",
+                    lambda z, x, m, tau: score(z.detach(), x, m, tau),
+                ),
+                Mistake(
+                    "a small number inside the log: where a probability is tiny, it replaces it. Use log_softmax.",
+                    lambda z, x, m, tau: placed(((z / tau).softmax(-1) + 1e-10).log(), x, m),
+                    tuple(
+                        (lambda z, x, m, tau, least=least: placed(((z / tau).softmax(-1) + least).log(), x, m))
+                        for least in (1e-12, 1e-9, 1e-8, 1e-6)
+                    ),
                 ),
                 Mistake(
                     "the temperature is ignored: this is another distribution than the one that was sampled, and the "
@@ -482,10 +701,19 @@ QUESTIONS = {
                 Mistake(
                     "prompt and padding are scored too; outside the mask it is 0.",
                     lambda z, x, m, tau: placed((z / tau).log_softmax(-1), x, torch.ones_like(m)),
+                    (
+                        lambda z, x, m, tau: placed(
+                            (z / tau).log_softmax(-1).roll(1, 1), x, torch.ones_like(m), shift=False
+                        ),
+                    ),
                 ),
                 Mistake(
                     "the log of a softmax: where a probability is 0 in floats, its log is −∞. Use log_softmax.",
-                    lambda z, x, m, tau: placed((z / tau).float().softmax(-1).log(), x, m),
+                    lambda z, x, m, tau: logs_where(m, (z / tau).softmax(-1).log(), x),
+                    (
+                        lambda z, x, m, tau: placed((z / tau).softmax(-1).log(), x, m),
+                        lambda z, x, m, tau: placed((z / tau).float().softmax(-1).log(), x, m),
+                    ),
                 ),
             ),
             "log_softmax(logits / temperature) over the vocabulary, one place before the token; 0 outside the mask.",
@@ -504,6 +732,69 @@ QUESTIONS = {
                     lambda t: strict_variant(t, think=False),
                 ),
                 Mistake(
+                    "a thought of several lines is not dropped: “.” matches a line break only with re.DOTALL.",
+                    lambda t: strict_variant(re.sub(r"<think>.*?(</think>|$)", "", t), think=False),
+                ),
+                Mistake(
+                    "a <think> that is never closed runs to the end of the text; what stands there is only thought.",
+                    lambda t: strict_variant(CLOSED.sub("", t), think=False),
+                ),
+                Mistake(
+                    "“.*” takes as much as it can, from the first <think> to the last </think>: write “.*?”.",
+                    lambda t: strict_variant(re.sub(r"<think>.*</think>", "", t, flags=re.S), think=False),
+                    (lambda t: strict_variant(re.sub(r"<think>.*(</think>|$)", "", t, flags=re.S), think=False),),
+                ),
+                Mistake(
+                    "the dollar sign is taken off; strict wants a bare number, and “$18.00” is none.",
+                    lambda t: strict_variant(t.replace("$", "")),
+                ),
+                Mistake(
+                    "a full stop after the number is taken off; strict wants a bare number, and “18.” is none.",
+                    lambda t: strict_variant(re.sub(r"\.\s*$", "", t)),
+                ),
+                Mistake(
+                    "the place need only *begin* with a number: fullmatch asks whether all of it is one.",
+                    lambda t: strict_variant(t, fits=re.match),
+                    (lambda t: strict_variant(re.sub(r"(#### \S+)[^\n]*", r"\1", t)),),
+                ),
+                Mistake(
+                    "what follows a #### is read to the end of the text; its line is enough.",
+                    lambda t: strict_variant(t, line=r"####(.*)"),
+                ),
+                Mistake(
+                    "only #### is looked at; an answer may also stand in <answer> … </answer>.",
+                    lambda t: strict_variant(re.sub("</?answer>", "", t)),
+                ),
+                Mistake(
+                    "only <answer> is looked at; an answer may also follow a ####.",
+                    lambda t: strict_variant(t.replace("####", "")),
+                ),
+                Mistake(
+                    "commas may stand anywhere in your numbers; they part thousands, three digits each.",
+                    lambda t: strict_variant(t, bare=r"[+-]?[\d,]+(?:\.\d+)?"),
+                    (lambda t: strict_variant(t, bare=r"[+-]?\d[\d,]*(?:\.\d+)?"),),
+                ),
+                Mistake(
+                    "numbers with decimals are lost.",
+                    lambda t: strict_variant(t, bare=r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)"),
+                ),
+                Mistake(
+                    "numbers with commas are lost.",
+                    lambda t: strict_variant(t, bare=r"[+-]?\d+(?:\.\d+)?"),
+                ),
+                Mistake(
+                    "white space around the number is allowed, as after “#### ”: strip the place first.",
+                    lambda t: strict_variant(t, tidy=lambda place: place),
+                ),
+                Mistake(
+                    "the answer is a string, not a number: “18”, written the one way.",
+                    lambda t: strict_variant(t, write=lambda number: float(number.replace(",", ""))),
+                    (
+                        lambda t: strict_variant(t, write=lambda number: Fraction(number.replace(",", ""))),
+                        lambda t: strict_variant(t, write=lambda number: int(float(number.replace(",", "")))),
+                    ),
+                ),
+                Mistake(
                     "a number is read in part: “1,080” has a comma for thousands.",
                     lambda t: strict_variant(t, bare=r"[+-]?\d+(?:\.\d+)?", search=True),
                 ),
@@ -520,10 +811,18 @@ QUESTIONS = {
                     "its own is lost.",
                     lambda t: strict_variant(t, dotall=False),
                 ),
-                Mistake("the sign is lost.", lambda t: (strict_variant(t) or "").lstrip("-") or None),
+                Mistake(
+                    "the sign is lost, or numbers with a sign are.",
+                    lambda t: (strict_variant(t) or "").lstrip("-") or None,
+                    (lambda t: strict_variant(t, bare=r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?"),),
+                ),
                 Mistake(
                     "without a mark there is no strict answer: the text's last number is not one.",
                     lambda t: strict_variant(t) or (re.findall(r"-?\d+", t) or [None])[-1],
+                    (
+                        lambda t: strict_variant(t) or last_number(t),
+                        lambda t: last_number(t),
+                    ),
                 ),
                 Mistake(
                     "where there is no answer, return None and not an empty string.", lambda t: strict_variant(t) or ""
@@ -542,6 +841,47 @@ QUESTIONS = {
                 Mistake(
                     "you take the text's *first* number; on the way to an answer there are others.",
                     lambda t: lenient_variant(t, pick=0),
+                    (lambda t: last_number(t, 0),),
+                ),
+                Mistake(
+                    "you take the text's last number, whatever is said: first look in the mark and after “answer is”.",
+                    last_number,
+                    (lambda t: last_number(t, think=False),),
+                ),
+                Mistake("two answers were given: the last one counts.", lambda t: lenient_variant(t, last=False)),
+                Mistake(
+                    "a <think> that is never closed runs to the end of the text; what stands there is only thought.",
+                    lambda t: lenient_variant(CLOSED.sub("", t), think=False),
+                ),
+                Mistake(
+                    "a full stop inside a number ends no sentence: the right one has white space or nothing behind it.",
+                    lambda t: lenient_variant(t, ends=r"[.!?]"),
+                ),
+                Mistake(
+                    "what follows “answer is” is read to the end of the text; its sentence is enough.",
+                    lambda t: lenient_variant(t, ends=r"\Z"),
+                ),
+                Mistake(
+                    "the same number twice is one answer: write both the one way, then compare.",
+                    lambda t: lenient_variant(t, twice=True),
+                ),
+                Mistake(
+                    "two different numbers are no answer where it is *marked*; anywhere else the last one counts.",
+                    lambda t: lenient_variant(t, everywhere=True),
+                ),
+                Mistake(
+                    "only #### is looked at; an answer may also stand in <answer> … </answer>.",
+                    lambda t: lenient_variant(re.sub("</?answer>", "", t)),
+                ),
+                Mistake(
+                    "where the strict answer fails, you take the text's last number: look in the mark itself, and "
+                    "after “answer is”.",
+                    lambda t: strict_variant(t) or last_number(t),
+                ),
+                Mistake(
+                    "numbers are cut off at the decimal point.",
+                    lambda t: lenient_variant(t, number=re.compile(r"-?\$?(?:\d{1,3}(?:,\d{3})+|\d+)")),
+                    (lambda t: lenient_variant(t, number=re.compile(r"-?\$?(?:\d{1,3}(?:,\d{3})+|\d+)"), agree=False),),
                 ),
                 Mistake(
                     "what is only thought is no answer: drop the thinking first.",
@@ -550,19 +890,36 @@ QUESTIONS = {
                 Mistake(
                     "a number is read in part: in “1,080” the comma belongs to it.",
                     lambda t: lenient_variant(t, number=re.compile(r"[+-]?\$?\d+(?:\.\d+)?"), agree=False),
+                    (lambda t: lenient_variant(t, number=re.compile(r"[+-]?\$?\d+(?:\.\d+)?")),),
                 ),
                 Mistake(
                     "two numbers in one place are no answer: “18 or 20” is a guess twice.",
                     lambda t: lenient_variant(t, agree=False),
+                    (
+                        lambda t: lenient_variant(t) or last_number(t),
+                        lambda t: lenient_variant(t, agree=False, pick=0, only_marked=True),
+                        lambda t: lenient_variant(t, agree=False, pick=0),
+                    ),
                 ),
                 Mistake(
                     "“The answer is 18.” says what the answer is; a number after it does not change that.",
                     lambda t: lenient_variant(t, claim=False),
                 ),
-                Mistake("the sign is lost.", lambda t: (lenient_variant(t) or "").lstrip("-") or None),
+                Mistake(
+                    "the sign is lost.",
+                    lambda t: (lenient_variant(t) or "").lstrip("-") or None,
+                    (
+                        lambda t: lenient_variant(t, number=UNSIGNED),
+                        lambda t: lenient_variant(t, number=re.compile(rf"-?{UNSIGNED.pattern[3:]}")),
+                    ),
+                ),
                 Mistake(
                     "equal numbers must be equal strings: $18.00 is 18, and 1,080 is 1080.",
                     lambda t: lenient_variant(t, write=lambda number: number and number.replace("$", "")),
+                    (
+                        lambda t: lenient_variant(t, write=str),
+                        lambda t: lenient_variant(t, write=lambda number: number.replace(",", "").replace("$", "")),
+                    ),
                 ),
                 Mistake(
                     "where there is no answer, return None and not an empty string: two of those would be equal.",
@@ -585,7 +942,25 @@ QUESTIONS = {
                     lambda a, g: a == g,
                 ),
                 Mistake(
-                    "a part is not the whole: 18 is in 180, and nothing is in everything.", lambda a, g: (a or "") in g
+                    "a part is not the whole: 18 is in 180, and nothing is in everything.",
+                    lambda a, g: (a or "") in g,
+                    (lambda a, g: a is not None and a in g,),
+                ),
+                Mistake(
+                    "what is no number equals nothing, not even itself: equal texts are not enough.",
+                    lambda a, g: a == g or same_number(a, g),
+                    (lambda a, g: a is not None and one_way(a) == one_way(g),),
+                ),
+                Mistake(
+                    "a text that is no number, or None, is a wrong answer and no error: catch what Fraction raises.",
+                    lambda a, g: Fraction(a.replace(",", "")) == Fraction(g.replace(",", "")),
+                    (
+                        lambda a, g: a is not None and Fraction(a.replace(",", "")) == Fraction(g.replace(",", "")),
+                        lambda a, g: float(a.replace(",", "")) == float(g.replace(",", "")),
+                        lambda a, g: a is not None and float(a.replace(",", "")) == float(g.replace(",", "")),
+                        lambda a, g: Decimal(a.replace(",", "")) == Decimal(g.replace(",", "")),
+                        lambda a, g: a is not None and Decimal(a.replace(",", "")) == Decimal(g.replace(",", "")),
+                    ),
                 ),
                 Mistake("a part is not the whole: 180 contains 18.", lambda a, g: g in (a or "")),
                 Mistake(
@@ -613,11 +988,35 @@ QUESTIONS = {
             (
                 Mistake(
                     "you ask whether the tags are there, not in which order and what stands around them.",
-                    lambda t: all(tag in t for tag in ("<think>", "</think>", "<answer>", "</answer>")),
+                    lambda t: all(tag in t for tag in TAGS),
+                    (once_each,),
                 ),
                 Mistake(
                     "text before or after is let through: search finds the format in the midst of anything.",
                     lambda t: re.search(rf"{THOUGHT}\s*{ANSWER}", t, re.S) and t.count("<answer>") == 1,
+                    (lambda t: re.search(rf"{THOUGHT}\s*{ANSWER}", t, re.S) and once_each(t),),
+                ),
+                Mistake(
+                    "text after the answer is let through: match asks only how a text begins. Use fullmatch.",
+                    lambda t: re.match(rf"\s*{THOUGHT}\s*{ANSWER}", t, re.S) and once_each(t),
+                    (lambda t: re.match(rf"\s*{THOUGHT}\s*{ANSWER}", t, re.S),),
+                ),
+                Mistake(
+                    "you look at how the text begins and ends, not at what stands in between.",
+                    lambda t: t.strip().startswith("<think>") and t.strip().endswith("</answer>"),
+                ),
+                Mistake(
+                    "white space alone is nothing: strip what is in the tags before you ask whether it is empty.",
+                    lambda t: once_each(t) and tags(t, r"<think>.+</think>\s*<answer>.+</answer>"),
+                ),
+                Mistake(
+                    "whether the answer is a number, or one word, is not asked here.",
+                    lambda t: verify.has_format(t) and strict_variant(t) is not None,
+                    (lambda t: once_each(t) and tags(t, rf"{THOUGHT}\s*<answer>\s*\S+\s*</answer>"),),
+                ),
+                Mistake(
+                    "several thoughts pass: each tag once.",
+                    lambda t: tags(t, rf"(?:{THOUGHT}\s*)+{ANSWER}"),
                 ),
                 Mistake(
                     "“.” does not match a line break unless you say re.DOTALL: thoughts of several lines are rejected.",
@@ -632,16 +1031,25 @@ QUESTIONS = {
                     lambda t: tags(t, rf"{THOUGHT}\s*(?:{ANSWER}\s*)+"),
                 ),
                 Mistake(
+                    "“.*” takes other tags along, so several thoughts or answers pass: count each tag.",
+                    lambda t: tags(t, GREEDY),
+                ),
+                Mistake(
                     "between thinking and answer there is other text; only white space may stand there.",
                     lambda t: tags(t, rf"{THOUGHT}[^<]*{ANSWER}"),
                 ),
                 Mistake(
                     "tags in capitals are other tokens, which no verifier looks for.",
                     lambda t: tags(t.lower(), rf"{THOUGHT}\s*{ANSWER}"),
+                    (lambda t: tags(t.lower(), GREEDY),),
                 ),
                 Mistake(
                     "white space around the tags is no fault: allow it at both ends and in between.",
                     lambda t: re.fullmatch(rf"{THOUGHT} {ANSWER}", t, re.S),
+                    (
+                        lambda t: tags(t, rf"{THOUGHT} {ANSWER}"),
+                        lambda t: re.fullmatch(rf"{THOUGHT}\s*{ANSWER}", t, re.S),
+                    ),
                 ),
             ),
             "One thought, then one answer, each in its tags and not empty; nothing but white space around them.",
@@ -668,7 +1076,34 @@ QUESTIONS = {
                     "this is the chance that all k are right; one right answer is enough.",
                     lambda c, n, k: 1 - pass_at_k(n - c, n, k),
                 ),
-                Mistake("k·c/n counts a draw with two right answers twice.", lambda c, n, k: (k * c / n).clamp(max=1)),
+                Mistake(
+                    "k·c/n counts a draw with two right answers twice.",
+                    lambda c, n, k: (k * c / n).clamp(max=1),
+                    (lambda c, n, k: k * c / n,),
+                ),
+                Mistake(
+                    "one right sample of n gives you 1, as “//” does for /; it must be among the k that are drawn.",
+                    lambda c, n, k: (c > 0).float(),
+                    (of_each(lambda c, n, k: 1 - math.comb(n - c, k) // math.comb(n, k)),),
+                ),
+                Mistake("k right answers are not needed: one of the k is enough.", lambda c, n, k: (c >= k).float()),
+                Mistake(
+                    "this is the chance that exactly one of the k is right; more are welcome.",
+                    of_each(lambda c, n, k: Fraction(c * math.comb(n - c, k - 1), math.comb(n, k))),
+                ),
+                Mistake(
+                    "the wrong binomial coefficients: all k are wrong in C(n − c, k) of C(n, k) choices.",
+                    of_each(lambda c, n, k: 1 - Fraction(math.comb(c, k), math.comb(n, k))),
+                    (
+                        of_each(lambda c, n, k: 1 - Fraction(math.comb(n - c, k), math.comb(n, n - c))),
+                        of_each(lambda c, n, k: 1 - Fraction(math.comb(n - k, c), math.comb(n, k))),
+                        of_each(lambda c, n, k: 1 - Fraction(math.comb(n - c, k), math.comb(n, c))),
+                    ),
+                ),
+                Mistake(
+                    "lgamma in float32 loses the digits that count: differences of large logs. Divide whole numbers.",
+                    by_lgamma,
+                ),
                 Mistake(
                     "with fewer than k wrong answers, one of the k must be right: pass@k is 1, not more and not nan.",
                     lambda c, n, k: torch.where(n - c < k, torch.nan, pass_at_k(c, n, k)),
@@ -678,6 +1113,10 @@ QUESTIONS = {
                     "C(2000, 1000) has 601 digits and is infinite as a float: divide whole numbers, or use a product.",
                     lambda c, n, k: (
                         torch.full_like(c, torch.nan, dtype=torch.float) if n > 1000 else pass_at_k(c, n, k)
+                    ),
+                    (
+                        of_each(lambda c, n, k: 1 - in_floats(n - c, k) / in_floats(n, k)),
+                        of_each(lambda c, n, k: 1 - float(math.comb(n - c, k)) / float(math.comb(n, k))),
                     ),
                 ),
             ),
@@ -694,6 +1133,42 @@ QUESTIONS = {
             (
                 Mistake("a tie for the first place is shared, not won.", lambda *a: majority(*a, tie="won")),
                 Mistake("a tie for the first place is shared, not lost.", lambda *a: majority(*a, tie="lost")),
+                Mistake(
+                    "of equals, the answer that was given first wins everything; a tie for the first place is shared.",
+                    lambda *a: majority(*a, tie="first"),
+                ),
+                Mistake(
+                    "a tie is always worth ½; among three it is ⅓.",
+                    lambda *a: majority(*a, tie="half"),
+                ),
+                Mistake(
+                    "all answers vote, whatever k; average over every choice of k of them.",
+                    lambda answers, gold, k: float(share(answers, gold)),
+                ),
+                Mistake(
+                    "equal choices count once; every choice of k samples counts, with equal answers one by one.",
+                    lambda *a: majority(*a, draws=lambda pool, k: set(combinations(pool, k))),
+                ),
+                Mistake(
+                    "equal answers are taken together before the choice, so nothing has more than one vote.",
+                    lambda *a: majority(*a, draws=lambda pool, k: combinations(set(pool), k)),
+                ),
+                Mistake(
+                    "you cut the answers into groups of k; average over every choice of k.",
+                    lambda *a: majority(
+                        *a, draws=lambda pool, k: [pool[start : start + k] for start in range(0, len(pool), k)]
+                    ),
+                ),
+                Mistake(
+                    "one vote is enough: this is pass@k. The winner has the most votes.",
+                    lambda answers, gold, k: mean_over(answers, k, lambda draw: gold in draw),
+                ),
+                Mistake(
+                    "this is the share of the votes, not who wins the vote.",
+                    lambda answers, gold, k: mean_over(
+                        answers, k, lambda draw: draw.count(gold) / max(len(draw) - draw.count(None), 1)
+                    ),
+                ),
                 Mistake(
                     "None is no answer: it takes a place among the k and does not vote.",
                     lambda *a: majority(*a, silent=True),
@@ -761,11 +1236,58 @@ QUESTIONS = {
                 ),
                 Mistake(
                     "1.96 is for many seeds; for few, Student's t asks for more (4.303 for three seeds).",
-                    lambda a, b: better(a, b, quantile=1.96),
+                    lambda a, b: better(a, b, t=lambda n: 1.96),
                 ),
                 Mistake(
                     "this is the spread of single seeds; that of their mean is smaller by √n.",
-                    lambda a, b: better(a, b, root=False),
+                    lambda a, b: better(a, b, root=lambda n: 1),
+                ),
+                Mistake(
+                    "you divide by n; the spread of a mean is smaller by √n.",
+                    lambda a, b: better(a, b, root=lambda n: n),
+                ),
+                Mistake(
+                    "t is missing: this is the standard error, and the interval is t of them on each side.",
+                    lambda a, b: better(a, b, t=lambda n: 1),
+                ),
+                Mistake(
+                    "t belongs to n − 1: 4.303 for three seeds, 3.182 for four, 2.776 for five.",
+                    lambda a, b: better(a, b, t=lambda n: improving.T(n + 1)),
+                    (lambda a, b: better(a, b, t=lambda n: 4.303), lambda a, b: better(a, b, t=lambda n: 2.776)),
+                ),
+                Mistake(
+                    "this is the whole width; *half* of the interval is asked for.",
+                    lambda a, b: better(a, b, t=lambda n: 2 * improving.T(n), side=lambda *_: better(a, b)[2]),
+                    (lambda a, b: better(a, b, t=lambda n: 2 * improving.T(n)),),
+                ),
+                Mistake(
+                    "this is the variance; its root, the standard deviation, has the units of the metric.",
+                    lambda a, b: better(a, b, spread=torch.var),
+                ),
+                Mistake(
+                    "that two intervals overlap does not decide; ask whether that of the *difference* includes 0.",
+                    overlapping,
+                ),
+                Mistake(
+                    "the winner is the other one: higher is better.", renamed({"first": "second", "second": "first"})
+                ),
+                Mistake(
+                    "only the first can win with you; below 0 and outside the interval it is the second.",
+                    renamed({"second": None}),
+                ),
+                Mistake(
+                    "None is no name: return None itself, without quotes.",
+                    renamed({None: "None"}),
+                    (renamed({None: ""}),),
+                ),
+                Mistake(
+                    "the winner is a word: “first”, “second”, or None.",
+                    renamed({"first": 0, "second": 1}),
+                    (renamed({"first": 1, "second": 2}), renamed({"first": True, "second": False})),
+                ),
+                Mistake(
+                    "the differences have lost their signs: seeds may disagree about which one is better.",
+                    lambda a, b: better((a - b).abs(), 0 * b),
                 ),
                 Mistake(
                     "you divide by n in the standard deviation; from few seeds that is too small: n − 1.",

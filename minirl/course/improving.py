@@ -8,7 +8,7 @@ from functools import cache
 
 import torch
 
-from minirl.experiments import fast, mean_interval
+from minirl.experiments import T_975, fast, mean_interval
 from minirl.llm.prompts import PROMPTS
 from minirl.llm.task import LanguageTask
 from minirl.llm.word_problems import generate
@@ -16,8 +16,14 @@ from minirl.llm.word_problems import generate
 SAMPLES = 8  # to each held-out problem
 
 NOT_ITERATED = "train is a generator: it does nothing until you iterate over it, for example with list(train(…))."
-NOTHING = "no response was graded by the task that you were given: learn from its sample and rewards, where they count."
-A_COPY = "the policy that you were given is as it was; train that one, in place, and not a copy."
+NOTHING = (
+    "no response was graded by the task that you were given: learn from its sample and rewards, and iterate over "
+    "train, which does nothing until then."
+)
+A_COPY = (
+    "the policy that you were given is as it was: train that one in place, not a copy, with an optimiser's steps and "
+    "deltas that differ."
+)
 ON_THE_TEST = "held-out problems were rewarded: train on those of task.sample, or nobody can tell what was learned."
 WORSE = "the policy is worse than before: the steps were too large, or the sign of the loss is wrong."
 FORMAT_ALONE = "nobody is paid for a right answer any more: a policy that is paid for tags alone learns tags."
@@ -63,7 +69,12 @@ def pocket():
 
 
 def accuracy(policy, seed: int, problems: int) -> float:
-    """The share of strictly right answers to held-out problems that no training task shows."""
+    """The share of strictly right answers to held-out problems that no training task shows.
+
+    They are sampled as the pocket model samples: what counts are the weights, and not a lower temperature.
+    """
+    weights, policy = policy.state_dict(), pocket()
+    policy.load_state_dict(weights)
     test = generate(problems, seed=1000 + seed, split="held_out")
     task = LanguageTask(policy.tokenizer, test, test, PROMPTS["turn"])
     batch = task.held_out()
@@ -77,8 +88,11 @@ def base_accuracy(seed: int, problems: int) -> float:
     return accuracy(pocket(), seed, problems)
 
 
-def improves(seed: int = 0) -> Callable[[Callable], str | None]:
-    """What is to be said of `improve(policy, task, seed)`: trained within a budget, measured on held-out problems."""
+def improves(seed: int = 0, goal: float = 0.15) -> Callable[[Callable], str | None]:
+    """What is to be said of `improve(policy, task, seed)`: trained within a budget, measured on held-out problems.
+
+    Seeds differ by some points, so who asks again with another one should ask for less than the first time.
+    """
 
     def look(improve) -> str | None:
         if not callable(improve):
@@ -93,9 +107,9 @@ def improves(seed: int = 0) -> Callable[[Callable], str | None]:
         moved = max((new - old).abs().max().item() for new, old in zip(policy.parameters(), before, strict=True))
         if sentence := untrained(result, task, moved):
             return sentence
-        problems, goal = fast(64, 24), fast(0.15, 0.05)
+        problems, least = fast(64, 24), fast(goal, goal / 3)
         start, end = base_accuracy(seed, problems), accuracy(policy, seed, problems)
-        return None if end >= start + goal else too_little(task, moved, start, end, goal)
+        return None if end >= start + least else too_little(task, moved, start, end, least)
 
     return look
 
@@ -138,6 +152,11 @@ NO_METRIC = "the last epoch of a run lacks the metric that you compare."
 NOT_RECORDED = "the claim's difference is not what the runs record: recompute it from their last epochs."
 NOT_DECIDED = "the interval includes 0, so these runs name no winner: claim None, or run more seeds."
 WRONG_WINNER = "the runs name another winner than your claim."
+
+
+def T(count: int) -> float:
+    """Student's t of the 95 % interval of a mean over so many seeds."""
+    return T_975[count - 2]
 
 
 def paired(one, other) -> tuple[float, float, int]:

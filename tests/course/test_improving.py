@@ -38,6 +38,12 @@ def test_learning_without_the_given_task_is_refused():
     assert judge(QUESTIONS["a4.q5"], by_other_means).mistake == improving.NOTHING
 
 
+def test_a_lower_temperature_is_no_improvement():
+    cold = improving.pocket()
+    cold.temperature = 1e-3
+    assert improving.accuracy(cold, 0, 4) == improving.accuracy(improving.pocket(), 0, 4)
+
+
 def test_only_a_function_improves():
     assert "expected a function" in judge(QUESTIONS["a4.q5"], Config(epochs=3)).message
 
