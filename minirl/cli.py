@@ -559,18 +559,25 @@ def leaderboard(
         minirl leaderboard handed-in
         minirl leaderboard handed-in --data gsm8k --out ranks.json
 
-    **Reads** in FOLDER a folder for each hand-in: a run with two evaluations in it, made by
+    **Reads** in FOLDER a folder for each hand-in: a run, without its checkpoints, and two evaluations in it, made by
 
         minirl eval --model MODEL --out RUN/before
         minirl eval --run RUN --out RUN/after
 
-    **Prints** the ranks, and below them what is not consistent, with the reason. Every response is graded again from
-    its text and every figure computed again, so a figure that was edited is found. It takes no GPU.
+    **Prints** a table for each way of measuring, since only what was measured in the same way can be ranked: task,
+    prompt, judge, limits, temperature, problems, samples and seed. The model stands beside each name. Below stand what
+    is not consistent, with the reason, and notes on hand-ins that share responses or seconds. It takes no GPU.
+
+    **Points.** 9 for a hand-in in which everything fits, and 2 each for a gain above 0, 3 and 6 percentage points,
+    interval included, on GSM8K. A smoke run, of a pocket model or on word problems, gets none for its gain. The
+    questions of the notebook have points of their own, which minirl grade a5 gives.
 
     **Writes** with --out what each check said, as JSON.
 
-    **What it protects from.** Edited figures and, with --data, other problems than GSM8K's. Not from samples that no
-    model wrote.
+    **What it protects from.** Every response is graded again from its text and every figure computed again, so what was
+    edited is found; so are problems that were chosen, counted twice or taken from the training split (for GSM8K with
+    --data), and two sides that were measured in different ways. Files cannot show which model wrote the samples, or on
+    what it was trained. Where much is at stake, ask for the checkpoint and run minirl eval on it.
 
     **Exit code**
 
@@ -580,7 +587,9 @@ def leaderboard(
     from minirl.course import handin
 
     try:
-        known = handin.test_set(data)
+        known, said = language.plainly(handin.splits, data)
+        for sentence in said:
+            print(f"minirl: {sentence}", file=sys.stderr)
         results = handin.assess_all(folder, known)
     except MENDABLE as error:
         raise Refused(str(error)) from error
