@@ -1,11 +1,13 @@
-"""What assignment 2 takes for true of deltas and KL estimators, measured; and what it says of a trained policy."""
+"""What assignment 2 takes for true of deltas and KL estimators, measured, and what it says of a trained policy; and the
+models that assignment 5 counts."""
 
 import pytest
 import torch
 from torch.testing import assert_close
 
 from minirl import SortingPolicy, deltas, exact, kl, losses, sorting
-from minirl.course import a2
+from minirl.course import a2, a5
+from minirl.llm import memory, plans
 
 NAMES = pytest.mark.parametrize("name", list(a2.FACTS))
 
@@ -91,3 +93,17 @@ def test_two_seeds_must_give_two_policies():
 
     assert a2.trained_well(moved) is None
     assert a2.trained_well(lambda seed: sorter).startswith(a2.SEEDLESS)
+
+
+@pytest.mark.parametrize("name", list(a5.SHAPES))
+def test_the_models_that_are_counted_are_the_published_ones(name):
+    published = next(plans.published(model) for model in plans.PUBLISHED if name in model)
+    assert vars(a5.shape(name)) == {field: getattr(published, field) for field in a5.FIELDS}
+    assert a5.SHAPES[name][1] == memory.parameter_count(published)
+
+
+def test_the_bytes_that_are_always_there_are_those_of_minirls_own_estimate():
+    shape, count = plans.published(plans.SMALL), a5.SHAPES["Qwen2.5-0.5B"][1]
+    need = memory.estimate(shape, memory.Workload(1, 1, 9, 9, bfloat16=True))
+    always = need.weights + need.gradients + need.optimizer + need.half_copies
+    assert a5.fits(shape, count, 864, 16)[0] == always
