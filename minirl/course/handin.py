@@ -369,7 +369,7 @@ def told(folder: Path) -> str:
     result = assess(folder)
     lines = [*result.said, *(f"Note: {note}" for note in result.notes), f"{result.points} of {result.most} points"]
     if result.gain:
-        model, words = plain(result.model), "gain {:+.1f} points, 95 % interval {:+.1f} to {:+.1f}"
+        model, words = plain(result.model), "gain {:+.1f} percentage points, 95 % interval {:+.1f} to {:+.1f}"
         lines[-1] += f"; {model}: " + words.format(*(100 * value for value in result.gain))
     return "\n".join(lines)
 
