@@ -57,14 +57,19 @@ def run(folder, *cells, options=(), kernel="python3") -> tuple[dict[str, dict], 
     return {each["cell"]: each for each in map(json.loads, lines)}, found.stdout + found.stderr
 
 
+def drawn(mime: str, saved, shown):
+    """A checked cell that shows `shown`, where `saved` was shown before."""
+    source = f"from IPython.display import display\ndisplay({{{mime!r}: {shown!r}, 'text/plain': 'x'}}, raw=True)"
+    return f"{source}\n# NBVAL_CHECK_OUTPUT", new_output("display_data", {mime: saved, "text/plain": "x"})
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
     """One notebook with many cells."""
     text = new_output("stream", text="other\n")
-    picture = new_output("display_data", {"image/png": "AAAA", "text/plain": "x"})
-    drawing = (
-        "from IPython.display import display\ndisplay({'image/png': 'BBBB', 'text/plain': 'x'}, raw=True)\n"
-        "# NBVAL_CHECK_OUTPUT"
+    warned, address = (
+        new_output("stream", name="stderr", text="old\n"),
+        new_output("execute_result", {"text/plain": "0x1"}),
     )
     mime = "application/x-minirl-witness+json"
     cells = [
@@ -79,7 +84,13 @@ def seen(tmp_path_factory):
         cell("outputs but no number", "assert True", text),
         cell("lax", "print('new')", text, count=3),
         cell("checked", "print('new')\n# NBVAL_CHECK_OUTPUT", text, count=3),
-        cell("picture", drawing, picture, count=3),
+        cell("picture", *drawn("image/png", "AAAA", "BBBB"), count=3),
+        cell(
+            "widget", *drawn("application/vnd.jupyter.widget-view+json", {"model_id": "a"}, {"model_id": "b"}), count=3
+        ),
+        cell("vector picture", *drawn("image/svg+xml", "<svg id='a'/>", "<svg id='b'/>"), count=3),
+        cell("warning", "import sys\nprint('new', file=sys.stderr)\n# NBVAL_CHECK_OUTPUT", warned, count=3),
+        cell("address", "# NBVAL_CHECK_OUTPUT\nobject()", address, count=3),
         cell("folder", "import os\nassert os.path.exists('book.ipynb')"),
         cell("shown", f"display({{'{mime}': {{'a': [1]}}, 'text/plain': ''}}, raw=True)\nassert False"),
         cell("question", "input('?')"),
@@ -102,6 +113,10 @@ def seen(tmp_path_factory):
         "lax": "passed",
         "checked": "failed",
         "picture": "passed",  # not compared
+        "widget": "passed",
+        "vector picture": "failed",  # compared, though its ids are random
+        "warning": "failed",
+        "address": "failed",
         "folder": "passed",  # so a kernel is taken elsewhere
         "shown": "failed",
         "question": "failed",  # nobody answers
@@ -133,6 +148,33 @@ def test_a_dead_kernel_is_not_noticed_before_the_cells_time_is_over(tmp_path):
     found, _ = run(tmp_path, *cells)
     assert found["dies"]["outcome"] == "failed" and found["dies"]["seconds"] > 4
     assert found["next"]["outcome"] != "passed" or found["next"]["xfail"]
+
+
+def test_a_crash_in_compiled_code_looks_like_a_time_out(tmp_path):
+    found, _ = run(tmp_path, cell("crashes", "import ctypes\nctypes.string_at(0)", limit=4))
+    assert found["crashes"]["outcome"] == "failed" and found["crashes"]["late"] and found["crashes"]["seconds"] > 4
+
+
+def test_of_very_many_outputs_some_are_lost(tmp_path):
+    """And with them the news that the cell has ended: five seconds later, the kernel is given up."""
+    many = "from IPython.display import display\nfor number in range(20_000):\n    display(number)"
+    found, said = run(tmp_path, cell("shows", many, limit=100))
+    assert found["shows"]["outcome"] == "failed" and found["shows"]["late"], said
+    assert "Timeout of 5 seconds exceeded waiting for output" in said and len(found["shows"]["outputs"]) < 20_000
+
+
+def test_a_students_file_hides_a_module_of_that_name(tmp_path):
+    """So a submission is run in a folder of its own."""
+    (tmp_path / "numpy.py").write_text("theirs = True\n", "utf-8")
+    found, _ = run(tmp_path, cell("imports", "import numpy\nassert numpy.theirs"))
+    assert found["imports"]["outcome"] == "passed"
+
+
+@pytest.mark.parametrize("options, outcome", [([], None), (["--continue-on-collection-errors"], "passed")])
+def test_one_unreadable_notebook_stops_all_the_others(tmp_path, options, outcome):
+    (tmp_path / "cut.ipynb").write_text('{"cells": [', "utf-8")
+    found, said = run(tmp_path, cell("right", "assert True"), options=[*options, "cut.ipynb"])
+    assert found.get("right", {}).get("outcome") == outcome, said
 
 
 def test_endless_output_outlives_the_cells_time(tmp_path):
