@@ -471,7 +471,9 @@ def report_(
 
 @app.command()
 def check(
-    file: Annotated[Path, Argument(metavar="FILE", help="Your notebook.", show_default=False)],
+    file: Annotated[
+        Path, Argument(metavar="FILE", help="Your notebook.", show_default=False, exists=True, dir_okay=False)
+    ],
     root: Annotated[Path, Option(help="Folder with assignments/.")] = Path("."),
     cell_limit: Annotated[float, Option(min=1, help="Seconds for each cell.")] = 60,
 ) -> None:
@@ -537,6 +539,41 @@ def release(
 
     try:
         print(course.release(names, root, out))
+    except (ValueError, OSError) as error:
+        raise Refused(str(error)) from error
+
+
+@app.command(rich_help_panel=TEACHING)
+def gradescope(
+    name: Annotated[str, Argument(metavar="NAME", help="An assignment, such as a1.", show_default=False)],
+    root: Annotated[Path, Option(help="Folder with solutions/.")] = Path("."),
+    out: Annotated[Path | None, Option(help="The zip.", show_default="NAME-gradescope.zip")] = None,
+    index: Annotated[
+        str,
+        Option(help="One more address where pip looks for packages, such as PyTorch's for CPUs.", show_default="none"),
+    ] = "",
+) -> None:
+    """Pack an autograder for Gradescope: minirl as it is here, an assignment's source, and Gradescope's two scripts.
+
+    Upload the zip where Gradescope asks for an autograder; each submission is then graded by minirl grade.
+
+    **Example**
+
+        minirl gradescope a1
+
+    **Reads** solutions/NAME/NAME.ipynb, and the folder that this minirl is installed from.
+
+    **Writes** a zip for instructors: it holds solutions and hidden tests.
+
+    **Exit code**
+
+    - 0: the zip is written
+    - 2: nothing was written, and why
+    """
+    from minirl.course.gradescope import autograder
+
+    try:
+        print(autograder(name, root, out or Path(f"{name}-gradescope.zip"), index))
     except (ValueError, OSError) as error:
         raise Refused(str(error)) from error
 

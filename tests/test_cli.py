@@ -352,7 +352,7 @@ def test_help_and_version(minirl):
     assert minirl("--version") == (0, f"minirl {package.__version__}\n", "")
 
 
-@pytest.mark.parametrize("command", ["assign", "check", "grade", "report", "release", "leaderboard"])
+@pytest.mark.parametrize("command", ["assign", "check", "grade", "report", "release", "gradescope", "leaderboard"])
 def test_help_reads_like_a_page(minirl, monkeypatch, command):
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = minirl(command, "--help")

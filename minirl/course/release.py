@@ -1,6 +1,7 @@
 """What students get: assignments without solutions and hidden tests, in one zip, the same to the byte each time."""
 
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 
 import nbformat
@@ -29,10 +30,17 @@ def release(names: list[str], root: Path, out: Path) -> Path:
     titles = ", ".join(f"{name} ({sum(each.points for each in asked(sources[name]))} points)" for name in names)
     example = f"{names[0]}/{names[0]}.ipynb"
     files["README.md"] = READ_ME.format(titles=titles, version=minirl.__version__, example=example)
+    return packed({name: content.encode() for name, content in files.items()}, out)
+
+
+def packed(files: dict[str, bytes], out: Path, executable: Collection[str] = ()) -> Path:
+    """Write a zip, whole or not at all: the same files, the same bytes."""
     out.parent.mkdir(parents=True, exist_ok=True)
     half = out.with_name(f".{out.name}.half")
     with zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):
-            archive.writestr(zipfile.ZipInfo(name, NOT_BEFORE), files[name], zipfile.ZIP_DEFLATED)
+            entry = zipfile.ZipInfo(name, NOT_BEFORE)
+            entry.external_attr = (0o755 if name in executable else 0o644) << 16
+            archive.writestr(entry, files[name], zipfile.ZIP_DEFLATED)
     half.replace(out)
     return out

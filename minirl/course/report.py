@@ -128,4 +128,5 @@ def for_gradescope(result: dict) -> dict:
         for mark in result["questions"]
     ]
     said = [WORDS.get(result["status"], result["status"]), *result["notes"]]
-    return {"score": result["points"], "output": "\n".join(said), "output_format": "text", "tests": tests}
+    shown = {"output": "\n".join(said), "output_format": "text", "stdout_visibility": "hidden"}
+    return {"score": result["points"], **shown, "tests": tests}
