@@ -27,10 +27,10 @@ def alone(name: str) -> list[Part]:
     return [part for part in parts if part.names == part.checked and not used[part] & set(part.names)]
 
 
-def mistake(part: Part) -> Mistake:
-    """The first known mistake that is named as such; some are made with what is forbidden."""
+def mistake(part: Part) -> Mistake | None:
+    """The first known mistake that is named as such, if there is one; some are made with what is forbidden."""
     question = find(part.question)
-    return next(each for each in question.mistakes if judge(question, each.wrong).mistake == each.says)
+    return next((each for each in question.mistakes if judge(question, each.wrong).mistake == each.says), None)
 
 
 def filled(name: str, wrong: Collection[Part] = (), untouched: Collection[Part] = ()):

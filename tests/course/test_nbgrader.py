@@ -12,10 +12,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from filled import NAMES, ROOT, alone, filled, read
+from filled import NAMES, ROOT, alone, filled, mistake, read
 
 from minirl.course.assign import secrets
-from minirl.course.rebuild import template
+from minirl.course.rebuild import Part, template
 
 PYTHON = os.environ.get("MINIRL_NBGRADER")
 COMMAND = [os.path.abspath(PYTHON), "-m", "nbgrader"] if PYTHON else [shutil.which("nbgrader") or ""]
@@ -33,6 +33,11 @@ def nbgrader(course: Path, *words: str) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+def slip(name: str) -> Part:
+    """The question that is answered wrong."""
+    return next(part for part in alone(name) if mistake(part))
+
+
 @pytest.fixture(scope="module", params=NAMES)
 def course(request, tmp_path_factory):
     """An assignment released and graded by nbgrader: its name, the course's folder, the points of each student."""
@@ -41,7 +46,7 @@ def course(request, tmp_path_factory):
     (folder / "nbgrader_config.py").write_text("")
     nbgrader(folder, "generate_assignment", name)
     released = nbformat.read(folder / "release" / name / f"{name}.ipynb", as_version=4)
-    books = {"right": filled(name), "untouched": released, "wrong": filled(name, wrong=alone(name)[:1])}
+    books = {"right": filled(name), "untouched": released, "wrong": filled(name, wrong=[slip(name)])}
     for student, notebook in books.items():
         place = folder / "submitted" / student / name
         place.mkdir(parents=True)
@@ -98,6 +103,6 @@ def test_an_untouched_one_gets_none(course):
 
 def test_a_wrong_answer_costs_its_own_points(course):
     name, folder, grades = course
-    wrong = alone(name)[0]
+    wrong = slip(name)
     assert failed(folder, "wrong", name) == {wrong.check_id: "Wrong"}
     assert float(grades["wrong"]["score"]) == float(grades["wrong"]["max_score"]) - wrong.points
