@@ -83,3 +83,13 @@ def test_a_record_of_real_runs_passes():
 def test_a_record_that_is_not_whole_is_told_what_it_lacks(change, says):
     verdict = judge(EXPERIMENT, record(*CLEAR) | change)
     assert verdict.status == "wrong" and says in verdict.message
+
+
+@pytest.mark.parametrize(
+    "first, asked, says", [(("too little", True), [0, 100], None), (("a sign is wrong", False), [0], "a sign is wrong")]
+)
+def test_what_may_be_bad_luck_has_a_second_seed(monkeypatch, first, asked, says):
+    found, seeds = [first, (None, False)], []
+    monkeypatch.setattr(improving, "improved", lambda improve, seed, goal: seeds.append(seed) or found.pop(0))
+    assert improving.improves()(lambda policy, task, seed: None) == says
+    assert seeds == asked
