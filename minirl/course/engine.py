@@ -21,23 +21,24 @@ import zmq  # noqa: E402
 from jupyter_client.manager import KernelManager  # noqa: E402
 
 from minirl.course import MIME  # noqa: E402
-from minirl.course.kernel import die_with_parent  # noqa: E402
+from minirl.course.kernel import die_with_parent, unreadable  # noqa: E402
 
 OPTIONS = (
-    "-q --tb=no --noconftest --color=no -p no:cacheprovider -p no:terminalreporter "
+    "-q -s --tb=no --noconftest --color=no -p no:cacheprovider -p no:terminalreporter "
     f"-p {__name__} -p nbval.plugin --nbval-lax -W ignore"
 ).split()
 POLL = 0.2  # seconds between two looks at whether the kernel lives
 MOST_OUTPUT = 20_000_000  # characters of a cell's output that are listened to
 OURS = ("begin", "setup")  # cells in which nothing of the student's runs
+BEHIND = ("hidden", "canary", "witness")  # cells that are for answers which pass the check that students have
 IMPORTING = 100  # seconds that they may take besides, on a busy machine
 IDLE = 5  # seconds that nbval waits for the end of a cell's output, and to interrupt
 
 
-def command(notebook: Path, record: Path, limit: float) -> list[str]:
-    """The process that runs a notebook; `limit` is seconds for each cell."""
+def command(notebook: Path, limit: float) -> list[str]:
+    """The process that runs a notebook, and records it on standard output; `limit` is seconds for each cell."""
     where = ["-c", str(notebook.with_name("pytest.ini")), "--rootdir", str(notebook.parent)]
-    options = [f"--minirl-limit={limit}", "--nbval-kernel-startup-timeout=120", f"--minirl-record={record}"]
+    options = [f"--minirl-limit={limit}", "--nbval-kernel-startup-timeout=120"]
     return [sys.executable, "-m", "pytest", *OPTIONS, *where, *options, str(notebook)]
 
 
@@ -86,19 +87,25 @@ def leaves(message) -> bool:
 
 def pytest_addoption(parser):
     parser.addoption("--minirl-limit", type=float, help="Seconds for a cell of the student's.")
-    parser.addoption("--minirl-record", help="File for a line of JSON for each cell.")
 
 
 def pytest_configure(config):
     die_with_parent()
+    unreadable()
+    config.failed, config.record = set(), os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # which a kernel inherits
     nbval.kernel.KernelManager = OverSockets
     nbval.kernel.RunningKernel.get_message = bounded
 
 
 def write(item, **what) -> None:
-    line = {**item.cell.metadata.get("minirl", {}), **what}
-    with open(item.config.getoption("minirl_record"), "a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+    print(json.dumps({**item.cell.metadata.get("minirl", {}), **what}), file=item.config.record, flush=True)
+
+
+def pytest_collection_finish(session):
+    """What is to be run has been read: a kernel cannot look ahead in it."""
+    for path in {item.path for item in session.items}:
+        path.unlink()
 
 
 def pytest_runtest_call(item):
@@ -110,6 +117,11 @@ def pytest_runtest_call(item):
     write(item, event="begins")
 
 
+def pytest_runtest_protocol(item):
+    cell = item.cell.metadata.minirl
+    return True if cell.kind in BEHIND and cell.of in item.config.failed else None  # True: it is not run
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
@@ -118,6 +130,8 @@ def pytest_runtest_makereport(item, call):
         # XFAIL, which nbval gives to all that follows a timeout, is not passed.
         passed = call.when == "call" and report.outcome == "passed"
         write(item, event="ended", passed=passed, trouble=trouble, **shown(item))
+        if not passed and item.cell.metadata.minirl.kind in ("check", "hidden"):
+            item.config.failed.add(item.cell.metadata.minirl.of)
         if trouble:
             item.session.shouldstop = trouble
     return report

@@ -1,8 +1,9 @@
 """Starts a kernel inside limits: `python -m minirl.course.kernel SETTINGS CONNECTION`, from a kernelspec.
 
 On Linux, where it is allowed, the kernel gets namespaces of its own: no network, no other processes to see, nothing
-to write to but its own folder, and no sight of solutions and submissions. Everywhere but on Windows there are limits on
-time, memory, file sizes and processes.
+to write to but a folder in memory, and of all places where people keep files only what Python needs. It gives up the
+right to change that before any cell runs. Everywhere but on Windows there are limits on time, memory, file sizes and
+processes.
 """
 
 import json
@@ -12,7 +13,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
+PRIVATE = ("/home", "/root", "/run", "/var", "/tmp", "/mnt", "/media", "/srv")  # where people and services keep files
 NAMESPACES = ("--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc")
 CLOSE = """mount -o remount,bind,ro /
 while read -r _ at _; do
@@ -24,12 +27,40 @@ done < /proc/self/mounts
 mount -t tmpfs -o size=64m none /dev/shm 2>/dev/null || true"""
 
 
-def walls(opened: list[str], hidden: list[str]) -> str:
-    """A shell script that leaves only `opened` to write to and nothing of `hidden` to see, then runs its arguments."""
-    lines = ["set -e", *(f"mount --bind {shlex.quote(each)} {shlex.quote(each)}" for each in opened)]
-    lines += [CLOSE.format(opened="|".join(map(shlex.quote, opened)))]
-    lines += [f"mount -t tmpfs -o ro,size=4k none {shlex.quote(each)}" for each in hidden]
+def walls(box: Path, hidden: list[str]) -> str:
+    """A shell script that leaves only two folders of `box` to write to, nothing of `hidden` to see but what Python
+    needs, and then runs its arguments."""
+    home, run, shade = (shlex.quote(str(box / name)) for name in ("home", "run", "shade"))
+    lines = ["set -e", f"mount -t tmpfs -o size=500m,mode=700 none {home}", f"mount --bind {run} {run}"]
+    lines += [f"mount -t tmpfs -o size=1m none {shade}"]
+    places = outermost([*PRIVATE, str(Path.home()), tempfile.gettempdir(), *hidden])
+    for number, place in enumerate(sorted(places, key=box.is_relative_to)):  # that with the shades in it is the last
+        lines += [f"mkdir {shade}/{number}"]
+        for each in [str(box / "home"), str(box / "run"), *needed(hidden)]:
+            if Path(each).is_relative_to(place):
+                inside = f"{shade}/{number}/{shlex.quote(os.path.relpath(each, place))}"
+                lines += [f"mkdir -p {inside}", f"mount --rbind {shlex.quote(each)} {inside}"]
+        lines += [f"mount --rbind {shade}/{number} {shlex.quote(place)}"]
+    lines += [CLOSE.format(opened=f"{home}|{run}")]
     return "\n".join([*lines, 'exec "$@"'])
+
+
+def outermost(places: list[str]) -> list[str]:
+    """The folders among them that are there, without those that lie in another."""
+    real = {Path(each).resolve() for each in places if Path(each).is_dir()}
+    return sorted(str(each) for each in real if not real & set(each.parents))
+
+
+def needed(hidden: list[str]) -> list[str]:
+    """Folders that Python runs from; one that holds something hidden is not among them."""
+    import minirl
+
+    own = Path(minirl.__file__).resolve().parent
+    found = [sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable)), *filter(None, sys.path)]
+    found += os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    real = {Path(each).resolve() for each in found if each and Path(each).is_dir()} - {own.parent, Path.cwd()}
+    told = {above for each in hidden for above in [Path(each).resolve(), *Path(each).resolve().parents]}
+    return outermost([*map(str, real - told), str(own)])
 
 
 def isolation() -> str:
@@ -39,8 +70,11 @@ def isolation() -> str:
     if not shutil.which("unshare"):
         return "limits"
     with tempfile.TemporaryDirectory(prefix="minirl-") as folder:
-        test = f"touch {shlex.quote(folder)}/x && test $$ -lt 9 && test ! -w {shlex.quote(os.path.dirname(__file__))}"
-        probe = ["unshare", *NAMESPACES, "sh", "-c", walls([folder], []), "sh", "sh", "-c", test]
+        for name in ("home", "run", "shade"):
+            Path(folder, name).mkdir()
+        written, kept = shlex.quote(f"{folder}/home/x"), shlex.quote(os.path.dirname(__file__))
+        test = f"touch {written} && test $$ -lt 9 && test ! -w {kept} && {shlex.quote(sys.executable)} -c 'import json'"
+        probe = ["unshare", *NAMESPACES, "sh", "-c", walls(Path(folder), []), "sh", "sh", "-c", test]
         try:
             allowed = subprocess.run(probe, capture_output=True, timeout=20).returncode == 0
         except (OSError, subprocess.TimeoutExpired):
@@ -53,7 +87,7 @@ def enter(settings: dict, arguments: list[str]) -> None:
     die_with_parent()
     inside = {**settings, "isolation": "limits", "running": running()}
     again = [sys.executable, "-m", "minirl.course.kernel", json.dumps(inside), *arguments]
-    script = walls(settings["open"], settings["hidden"])
+    script = walls(Path(settings["box"]), settings["hidden"])
     os.execvp("unshare", ["unshare", *NAMESPACES, "sh", "-c", script, "sh", *again])
 
 
@@ -64,6 +98,26 @@ def die_with_parent() -> None:
         import signal
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def unreadable() -> None:
+    """On Linux, no other process of this user may look into this one's memory and files."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+
+
+def give_up() -> None:
+    """Walls that were put up in a new namespace cannot be taken down: no capability is left, and none can be had."""
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    for each in range(64):
+        libc.prctl(24, each, 0, 0, 0)
+    libc.prctl(38, 1, 0, 0, 0)
+    if libc.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()):
+        raise OSError("the kernel could not give up its capabilities")
 
 
 def limit(settings: dict) -> None:
@@ -106,13 +160,15 @@ def main() -> None:
     if settings["isolation"] == "full":
         enter(settings, arguments)
     if settings["isolation"] == "limits":
-        if "running" not in settings:
+        if "running" in settings:
+            give_up()
+        else:
             die_with_parent()
             settings["running"] = running()
         limit(settings)
     os.environ.pop("JPY_PARENT_PID", None)  # counted in other namespaces
-    os.chdir(settings["home"])
-    sys.path[:] = [each for each in sys.path if each not in ("", os.getcwd())]
+    os.chdir(Path(settings["box"], "home"))
+    sys.path[:] = [each for each in sys.path if each not in ("", os.getcwd())] + [os.getcwd()]  # last: it hides nothing
     sys.argv[:] = ["ipykernel", "-f", *arguments]
     app().launch_instance()
 

@@ -43,39 +43,42 @@ class Ran:
     at: tuple[str, str] | None = None
     broken: str = ""
 
+    def ended(self, check: str) -> bool:
+        """Whether all is known of a question: its last cell ended, or one of its checks was not passed."""
+        known = {kind: cell for (kind, of), cell in self.cells.items() if of == check and (kind, of) != self.at}
+        return "witness" in known or any(not known[kind]["passed"] for kind in ("check", "hidden") if kind in known)
+
 
 def run(notebook, limits: Limits, seconds: float) -> Ran:
     """Run a rebuilt notebook; it ends after `seconds` whatever happens."""
     box = Path(tempfile.mkdtemp(prefix="minirl-"))
     try:
-        record = prepare(box, notebook, limits, seconds)
-        code = watched(engine.command(box / "book" / "work.ipynb", record, limits.cell), box, seconds)
+        prepare(box, notebook, limits, seconds)
+        record, code = watched(engine.command(box / "book" / "work.ipynb", limits.cell), box, seconds)
         return what_happened(record, code, box)
     finally:
+        sweep(box)
         shutil.rmtree(box, ignore_errors=True)
 
 
-def prepare(box: Path, notebook, limits: Limits, seconds: float) -> Path:
-    """Everything a run reads or writes, in one folder; returns the file that the record goes to."""
-    for name in ("book", "home", "run", "kernels/minirl-grade", "book/record"):
+def prepare(box: Path, notebook, limits: Limits, seconds: float) -> None:
+    """Everything a run reads or writes, in one folder."""
+    for name in ("book", "home", "run", "shade", "kernels/minirl-grade"):
         (box / name).mkdir(parents=True)
     nbformat.write(notebook, box / "book" / "work.ipynb")
     (box / "book" / "pytest.ini").write_text("[pytest]\n")
-    hidden = [str(box / "book"), *(each for each in limits.hidden if Path(each).is_dir())]
     settings = {
         "isolation": limits.isolation,
         "seconds": int(seconds) + 60,
         "memory": limits.memory,
         "file_size": limits.file_size,
         "processes": limits.processes,
-        "home": str(box / "home"),
-        "open": [str(box / "home"), str(box / "run")],
-        "hidden": hidden,
+        "box": str(box),
+        "hidden": limits.hidden,
     }
     launch = [sys.executable, "-m", "minirl.course.kernel", json.dumps(settings), "{connection_file}"]
     spec = {"argv": launch, "display_name": "grading", "language": "python", "env": {}}
     (box / "kernels" / "minirl-grade" / "kernel.json").write_text(json.dumps(spec))
-    return box / "book" / "record" / "cells.jsonl"
 
 
 def environment(box: Path) -> dict[str, str]:
@@ -100,21 +103,23 @@ def environment(box: Path) -> dict[str, str]:
         "MPLBACKEND": "agg",
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
+        "PIP_NO_INDEX": "1",
     }
 
 
-def watched(command: list[str], box: Path, seconds: float) -> int | None:
-    """Its exit code; None when it had to be ended."""
+def watched(command: list[str], box: Path, seconds: float) -> tuple[str, int | None]:
+    """What it recorded, over a pipe that no kernel has; and its exit code, None when it had to be ended."""
     with open(box / "book" / "log", "wb") as log:
         process = subprocess.Popen(
-            command, cwd=box / "book", env=environment(box), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=os.name == "posix",
+            command, cwd=box / "book", env=environment(box), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=log, start_new_session=os.name == "posix", encoding="utf-8",
         )  # fmt: skip
         _alive.add(process)
         try:
-            return process.wait(seconds + STARTING)
+            return process.communicate(timeout=seconds + STARTING)[0], process.returncode
         except subprocess.TimeoutExpired:
-            return None
+            end(process)
+            return process.communicate()[0], None
         finally:
             end(process)
             _alive.discard(process)
@@ -130,14 +135,24 @@ def end(process: subprocess.Popen) -> None:
         process.wait()
 
 
+def sweep(box: Path) -> None:
+    """On Linux, end what a kernel without namespaces of its own has left running: its home is this one."""
+    for each in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"HOME={box}/home\0".encode() in each.read_bytes():
+                os.kill(int(each.parent.name), signal.SIGKILL)
+        except OSError:
+            continue
+
+
 def end_all() -> None:
     """Everything that runs now, when grading is stopped."""
     for process in list(_alive):
         end(process)
 
 
-def what_happened(record: Path, code: int | None, box: Path) -> Ran:
-    lines = [json.loads(line) for line in record.read_text("utf-8").splitlines()] if record.exists() else []
+def what_happened(record: str, code: int | None, box: Path) -> Ran:
+    lines = [json.loads(line) for line in record.split("\n")[:-1]]
     ran, begun = Ran(), None
     for line in lines:
         place = (line.get("kind", ""), line.get("of", ""))
