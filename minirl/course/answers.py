@@ -12,6 +12,9 @@ import nbformat
 from minirl.course.intake import Unusable
 
 MOST_CELLS = 5_000
+LONGEST = 200_000  # letters of a cell that are parsed
+MAGIC = re.compile(r"^(\s*)((?:[\w., ]+=)?)\s*[%!].*$|^.*\?\s*$", re.M)
+PYTHON_BELOW = re.compile(r"\A\s*%%(time|timeit|capture|prun)\b.*\n")
 
 
 @dataclass(frozen=True)
@@ -68,15 +71,18 @@ def cell(raw: dict) -> Cell:
     return Cell(clean.replace("\r\n", "\n"), *names, raw.get("cell_type") == "code")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2 * MOST_CELLS)
 def tree(source: str) -> ast.Module | None:
-    """A cell as Python sees it, magics included; None where it does not parse."""
-    from IPython.core.inputtransformer2 import TransformerManager
-
-    try:
-        return ast.parse(TransformerManager().transform_cell(source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    """A cell as Python sees it, None in the place of magics; None where it does not parse, or is endless."""
+    source = PYTHON_BELOW.sub("", source[: LONGEST + 1])
+    if len(source) > LONGEST or source.lstrip().startswith("%%"):
+        return None if len(source) > LONGEST else ast.Module([], [])
+    for text in (source, MAGIC.sub(r"\1\2None", source)):
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    return None
 
 
 def defines(source: str) -> set[str]:
@@ -96,13 +102,14 @@ def bound(node: ast.AST) -> set[str]:
 
 def outside_functions(node: ast.AST) -> Iterable[ast.AST]:
     """What runs when the cell runs: all but the bodies of functions."""
-    for child in ast.iter_child_nodes(node):
+    left = [*ast.iter_child_nodes(node)]
+    while left:
+        child = left.pop()
         yield child
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            for first in [child.args, *getattr(child, "decorator_list", [])]:
-                yield from [first, *outside_functions(first)]
+            left += filter(None, [child.args, getattr(child, "returns", None), *getattr(child, "decorator_list", [])])
         else:
-            yield from outside_functions(child)
+            left += ast.iter_child_nodes(child)
 
 
 def needs(source: str, at_once: bool = False) -> set[str]:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -13,6 +14,8 @@ from minirl.course.grade import Course, graded, opened
 from minirl.course.intake import Entry, Submission, submissions
 from minirl.course.marks import Result
 from minirl.course.run import Limits
+
+TAKEN = re.compile(r"-[0-9a-f]{8}$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)")  # by changed names, and by Windows
 
 
 def fingerprint(course: Course, submission: Submission) -> str:
@@ -34,7 +37,7 @@ def content(entry: Entry) -> bytes:
 def key(student: str) -> str:
     """A file's name for a student, the same on every system; changed ones cannot collide."""
     safe = "".join(letter if letter.isalnum() or letter in "-_@+ ." else "_" for letter in student).strip(". ")[:80]
-    plain = safe and safe == student and safe.isascii() and safe == safe.lower()
+    plain = safe and safe == student and safe.isascii() and safe == safe.lower() and not TAKEN.search(safe)
     return safe if plain else f"{safe}-{hashlib.sha256(student.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 

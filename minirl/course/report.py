@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import mean
 
 from minirl.course import by_hand
+from minirl.course.answers import shortly
 from minirl.course.class_page import ISOLATION, MOST, class_page
 from minirl.course.marks import FINE
 from minirl.course.pages import WORDS, found_out, page
@@ -66,7 +67,7 @@ def put(path: Path, text: str) -> None:
 def safe(text) -> str:
     """A cell that no spreadsheet runs."""
     line = str(text).replace("\0", "")
-    return f"'{line}" if line.startswith(FORMULAS) else line
+    return f"'{line}" if line.lstrip(" ").startswith(FORMULAS) else line
 
 
 def table(found: list[dict]) -> str:
@@ -111,7 +112,7 @@ def bar(id: str, question: dict) -> str:
 def hung(head: str, text: str) -> str:
     """A paragraph as wide as the terminal, with its first words in the margin."""
     indent = " " * min(len(head), 16)
-    return textwrap.fill(head + text, shutil.get_terminal_size().columns, subsequent_indent=indent)
+    return textwrap.fill(shortly(head + text, 2000), shutil.get_terminal_size().columns, subsequent_indent=indent)
 
 
 def for_gradescope(result: dict) -> dict:
