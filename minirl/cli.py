@@ -366,12 +366,18 @@ def grade(
 
     **Isolation.** A student's file is never run. A notebook is made anew from solutions/NAME, with the student's
     answers and helper cells, and runs in a kernel of its own. *full* (Linux, where namespaces are allowed): no network,
-    no other processes, no files but its own, limits. *limits*: on time, memory, file size and processes, but with the
-    network and your files. *none*: Windows. The report says which one was used.
+    no other process to see, of your folders only what Python needs, 500 MB in memory to write to, limits; a kernel
+    cannot undo this. *limits*: on time, memory, file size and processes, but a submission may read, change and end
+    whatever you may: hidden tests, other submissions, results. *none*: Windows. The report says which one was used.
 
-    **What it protects from.** Accidents and casual cheating: a check that accepts everything, replaced functions,
-    results that differ outside the kernel. Not from somebody who attacks the kernel that his code runs in; where much
-    is at stake, run all of it in a container.
+    **What it stops.** Accidents and casual cheating. Points need results that are right outside the kernel, too,
+    compared there with the source's own; a trained policy counts by its weights. A check that accepts everything,
+    replaced functions, and results that differ give needs_review. minirl's own answers refuse to run. What a student
+    reads was said before any hidden test was in the kernel.
+
+    **What it does not stop.** Copies, be it of minirl's text or of a classmate's. Somebody who attacks the kernel that
+    his code runs in can see the hidden inputs there, and each result tells him whether he met them. Many processes
+    together can use up the machine's memory. Do not grade as root, and where much is at stake, grade in a container.
 
     **Exit code**
 

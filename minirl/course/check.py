@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, close, in_full, observe, place, watched
+from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, close, in_full, observe, place, taped, watched
 from minirl.course.questions import Mistake, Question
 
 ASSIGNMENTS = ("a1", "a2", "a3", "a4", "a5")
@@ -44,6 +44,8 @@ class Wrong(NotPassed):
 
 
 FAILED = {"not_started": NotStarted, "error": CodeStopped, "wrong": Wrong}
+CALLS = "your code calls minirl's own {}; here you write it yourself."
+HIDDEN_FAILED = "right for the inputs in the notebook, not for the grader's: other sizes, other values, other dtypes."
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,7 @@ def hidden(name: str, answer, cases: Sequence[tuple] = (), look: Callable[[Any],
     question = replace(question, look=look or question.look)
     verdict = judge(question, answer, [*(question.cases() if question.cases else ()), *cases])
     if verdict.status in ("wrong", "error"):
-        sentence = verdict.mistake or (
-            "right for the inputs in the notebook, not for the grader's: other sizes, other values, other dtypes."
-        )
-        verdict = said(question, verdict.status, sentence, verdict.mistake)
+        verdict = said(question, verdict.status, verdict.mistake or HIDDEN_FAILED, verdict.mistake)
     verdict.insist()
 
 
@@ -90,14 +89,14 @@ def passed(name: str, answer) -> bool:
 
 
 def find(name: str) -> Question:
-    """The question of that name, such as "a2.q1a"; ValueError with the known ones."""
+    """The question of that name, such as "a2.q1a", its own right answer forbidden; ValueError with the known ones."""
     assignment = name.split(".")[0]
     if assignment not in ASSIGNMENTS:
         raise ValueError(f"there is no check {name!r}; expected a name like 'a2.q1a', of {', '.join(ASSIGNMENTS)}")
     questions = import_module(f"minirl.course.{assignment}").QUESTIONS
     if name not in questions:
         raise ValueError(f"there is no check {name!r}; {assignment} has {', '.join(questions)}")
-    return questions[name]
+    return replace(questions[name], forbidden=(*questions[name].forbidden, questions[name].right))
 
 
 def judge(question: Question, answer, cases: Sequence[tuple] | None = None) -> Verdict:
@@ -109,7 +108,7 @@ def judge(question: Question, answer, cases: Sequence[tuple] | None = None) -> V
     except WroteNothingYet:
         return said(question, "not_started", "not started yet. " + question.hint)
     except CalledTheAnswer as cheat:
-        return said(question, "wrong", f"your code calls minirl's own {cheat.name}; here you write it yourself.")
+        return said(question, "wrong", CALLS.format(cheat.name))
     if status != "passed":
         return said(question, status, sentence, mistake)
     points = f"{question.points} point{'s' * (question.points != 1)}"
@@ -183,7 +182,7 @@ def looked_at(question: Question, answer) -> Finding:
     if answer is None or answer is ...:
         raise WroteNothingYet
     try:
-        sentence = watched(question.look, [answer], question.forbidden)
+        sentence = watched(question.look, [taped(answer)], question.forbidden)
     except NotImplementedError as error:
         raise WroteNothingYet from error
     except CalledTheAnswer:

@@ -1,13 +1,17 @@
-"""What a question gets, from what happened to its three cells: points where a check ran, passed and is believed."""
+"""What a question gets, from what happened to its cells: points where its checks ran, passed and are believed.
+
+What a student reads comes from the check that students have, made before any hidden test was in the kernel. Of all that
+came later only the status is told, in sentences of our own: an answer could say there what it was given.
+"""
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from minirl.course.answers import shortly
-from minirl.course.check import find
+from minirl.course.check import CALLS, HIDDEN_FAILED, find, judge
 from minirl.course.rebuild import Part, Template
 from minirl.course.run import Ran
-from minirl.course.witness import agrees
+from minirl.course.witness import agrees, replayed
 
 FAILED = {"NotStarted": "not_started", "CodeStopped": "error", "Wrong": "wrong"}
 TROUBLES = {"timeout": "timeout", "died": "kernel_died", "killed": "out_of_memory"}
@@ -77,19 +81,36 @@ def in_trouble(part: Part, trouble: str) -> Mark:
     return mark(part, TROUBLES[trouble], SAID[TROUBLES[trouble]])
 
 
-def judged(part: Part, ran: Ran, nonce: str, reference: Reference) -> Mark:
-    """The mark of a question whose cells have all been run."""
-    check = ran.cells["check", part.check_id]
-    before = [ran.cells.get((kind, part.answer_id), {}).get("error") for kind in ("answer", "between")]
-    if not check["passed"]:
-        return failed(part, check.get("error", ["", "the check did not end well"]), before[0] or before[1])
-    shown = [each for each in ran.cells["witness", part.check_id].get("witnesses", []) if each.get("nonce") == nonce]
-    called = [each["called"] for report in shown for each in report.get("seen", []) if "called" in each]
+def judged(part: Part, ran: Ran, nonce: str, reference: Reference, frank: bool = True) -> Mark:
+    """The mark of a question whose cells have been run; not `frank`: in a kernel with answers of the instructor's."""
+    cells = {kind: ran.cells.get((kind, part.check_id), {}) for kind in ("check", "hidden", "canary", "witness")}
+    shown = {kind: evidence(cell, nonce) for kind, cell in cells.items()}
+    if failing := next((kind for kind in ("check", "hidden") if cells[kind] and not cells[kind]["passed"]), None):
+        error = cells[failing].get("error", ["", "the check did not end well"])
+        before = [ran.cells.get((kind, part.answer_id), {}).get("error") for kind in ("answer", "between")]
+        made = failed(part, error, before[0] or before[1])
+        if not (shown[failing] and not shown[failing][0]["changed"]):
+            made.mistake = None  # not to be counted: who knows what said so
+        return made if frank and failing == "check" else reserved(made, part, failing)
+    try:
+        called = [each["called"] for report in shown["witness"] for each in report.get("seen", []) if "called" in each]
+        reason = doubt(part, shown, cells["canary"], reference)
+    except Exception as error:  # what was shown is not of our making
+        called, reason = [], f"what was shown of it cannot be read ({type(error).__name__})"
     if called:
-        return mark(part, "wrong", f"your code calls minirl's own {shortly(called[0])}; here you write it yourself.")
-    if reason := doubt(part, shown, ran.cells["canary", part.check_id], reference):
+        return mark(part, "wrong", CALLS.format(shortly(called[0], 40)))
+    if reason:
         return mark(part, "needs_review", SAID["needs_review"], review=reason)
     return mark(part, "passed")
+
+
+def evidence(cell: dict, nonce: str) -> list[dict]:
+    return [each for each in cell.get("witnesses", []) if isinstance(each, dict) and each.get("nonce") == nonce]
+
+
+def known(part: Part, said: str) -> str | None:
+    """The sentence of a known mistake that something begins with."""
+    return next((each.says for each in find(part.question).mistakes if said.startswith(each.says)), None)
 
 
 def failed(part: Part, error: list[str], before: list[str] | None) -> Mark:
@@ -99,9 +120,8 @@ def failed(part: Part, error: list[str], before: list[str] | None) -> Mark:
         return mark(part, "out_of_memory", SAID["out_of_memory"])
     if kind in FAILED:
         question = find(part.question)
-        known = (mistake.says for mistake in question.mistakes)
         said = words.removeprefix(f"✘ {question.id} {question.title}: ")
-        return mark(part, FAILED[kind], said, mistake=next((says for says in known if said.startswith(says)), None))
+        return mark(part, FAILED[kind], said, mistake=known(part, said))
     if before:
         return mark(part, "error", f"the cell with your answer stopped with {told(*before)}")
     if kind == "NameError" and (lost := next((name for name in part.checked if f"'{name}'" in words), None)):
@@ -109,36 +129,64 @@ def failed(part: Part, error: list[str], before: list[str] | None) -> Mark:
     return mark(part, "error", f"the check stopped with {told(kind, words)}")
 
 
+def reserved(made: Mark, part: Part, failing: str) -> Mark:
+    """The same in a sentence that an answer had no part in."""
+    fixed = HIDDEN_FAILED if failing == "hidden" else "it does not pass its check; run that to read why."
+    made.message = SAID.get(made.status) or known(part, made.message) or fixed
+    return made
+
+
 def told(kind: str, words: str) -> str:
     """An exception in one line; of a cell's file only the line is kept."""
     words = re.sub(r"\(\S+\.py, line (\d+)\)", r"(line \1)", words)
-    return f"{kind}: {shortly(words, 200)}" if words else kind
+    return f"{shortly(kind, 80)}: {shortly(words, 200)}" if words else shortly(kind, 80)
 
 
-def doubt(part: Part, shown: list[dict], canary: dict, reference: Reference) -> str:
+def doubt(part: Part, shown: dict[str, list[dict]], canary: dict, reference: Reference) -> str:
     """Why a passed check is not believed."""
     if canary["passed"] or canary.get("error", [""])[0] not in FAILED:
         return "its check accepts an answer that returns nothing: the notebook changes what a check does"
-    if len(shown) != len(part.calls):
+    seen = [report for report in shown["witness"] if "seen" in report]
+    if len(seen) != part.calls:
         return "what the answer does could not be seen from outside, though its check passed"
-    if changed := [name for report in shown for name in report["changed"]]:
+    if changed := [name for kind in shown.values() for report in kind for name in report["changed"]]:
         return f"the notebook replaces {', '.join(map(shortly, changed[:3]))}"
-    expected = reference.get(part.check_id) or [each.get("seen", []) for each in shown]  # a student's own look has none
-    question = find(part.question)
-    if all(agrees(question, ours, theirs.get("seen", [])) for ours, theirs in zip(expected, shown, strict=True)):
+    if not reference:  # a student's own look has none
+        return ""
+    pairs = zip(reference[part.check_id], [report["seen"] for report in seen], strict=True)
+    tape = [call for kind in ("check", "hidden") for report in shown[kind] for call in report["tape"]]
+    if all(agrees(find(part.question), *pair) for pair in pairs) and passes(part, tape):
         return ""
     return "its check passed, but compared outside the kernel its results are not right"
+
+
+def passes(part: Part, tape: list[dict]) -> bool:
+    """Whether the instructor's own cell, run here, accepts what an answer that is looked at did in the kernel."""
+    if find(part.question).cases is not None:
+        return True
+    names: dict = {}
+    exec(part.imports, names)
+
+    def witness(name: str, answer, cases=(), look=None) -> None:
+        judge(replace(find(name), look=look or find(name).look), answer).insist()
+
+    try:
+        exec(part.witness, names | {name: replayed(tape) for name in part.checked} | {"witness": witness})
+    except Exception:
+        return False
+    return True
 
 
 def reference_of(assignment: Template, ran: Ran, nonce: str) -> Reference:
     """What the instructor's own answers do; ValueError where they do not get full marks here."""
     found = {part.check_id: [] for part in assignment.parts}
     for part in assignment.parts:
-        shown = ran.cells.get(("witness", part.check_id), {}).get("witnesses", [])
-        found[part.check_id] = [report.get("seen", []) for report in shown]
-        if ran.trouble or not ran.cells[("check", part.check_id)]["passed"]:
-            said = ran.trouble or ran.cells["check", part.check_id].get("error", ["", ""])[1]
+        shown = evidence(ran.cells.get(("witness", part.check_id), {}), nonce)
+        found[part.check_id] = [report["seen"] for report in shown if "seen" in report]
+        if ran.trouble:
+            raise ValueError(f"the source's own answer to {part.question} does not pass here: {ran.trouble}")
+        made = judged(part, ran, nonce, found)
+        if made.status != "passed":
+            said = made.review or made.message
             raise ValueError(f"the source's own answer to {part.question} does not pass here: {said}")
-        if doubted := doubt(part, shown, ran.cells["canary", part.check_id], found):
-            raise ValueError(f"the check of {part.question} cannot be relied upon: {doubted}")
     return found

@@ -1,8 +1,10 @@
 """The notebook that is run: the instructor's set-up and checks, the student's answers and helper cells, nothing else.
 
-Behind each check stand two cells more. The canary is the same check on an answer that is surely wrong: if that passes,
-something in this kernel has changed what a check is. The witness writes down what the answer does, for a comparison
-outside the kernel.
+First come all answers, each with the check that students have, so that no hidden test is in the kernel while anything
+is said that a student will read. Then, for each question, three cells: the hidden tests; the canary, which is all of it
+on an answer that is surely wrong (if that passes, something in this kernel has changed what a check is); and the
+witness, which writes down what the answer does, for a comparison outside the kernel. They see the notebook's names and
+change none: a hidden test that calls something `steps` costs no student's `steps`.
 """
 
 import ast
@@ -15,7 +17,7 @@ import nbformat
 from minirl.course.answers import Cell, Found, cleaned, defines, find, needs
 from minirl.course.assign import HIDDEN, KERNEL, SOLUTION, STUB, asked, source_path, stubbed
 
-CHECKERS = "from minirl.course.check import check, hidden\n"
+CHECKERS = "from minirl.course.check import check, hidden\nfrom minirl.course.witness import witness\n"
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,15 @@ class Part:
     solution: str
     stub: str
     check: str
+    hidden: str  # what of it students do not have
+    imports: str
     checked: tuple[str, ...]  # the names that the check looks at: the answer's, or what was made with it
-    calls: tuple[str, ...]  # the arguments of each check(...) and hidden(...) in it, as source
+    witness: str  # all of it, with witness(...) for each check(...) and hidden(...)
+    calls: int  # how many these are
+
+    def whole(self, source: str) -> str:
+        """A cell of the instructor's with all that it needs, whatever the notebook has made of these names."""
+        return f"{self.imports}\n{CHECKERS}{source}"
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,7 @@ def template(name: str, root: Path, public: bool = False) -> Template:
         if marks.get("solution"):
             answers.append(cell)
         elif marks.get("grade"):
-            made.parts.append(part(next(questions), answers[-1], cell))
+            made.parts.append(part(next(questions), answers[-1], cell, "\n".join(map(import_lines, made.setup))))
         elif cell.metadata.get("minirl", {}).get("grading") == "left out":  # a training that no grader needs to repeat
             continue
         elif answers:
@@ -76,18 +85,22 @@ def template(name: str, root: Path, public: bool = False) -> Template:
     return made
 
 
-def part(question, answer, check) -> Part:
+def part(question, answer, check, imports: str) -> Part:
     stub = SOLUTION.sub(stubbed, answer.source)
     stub = stub if STUB.splitlines()[0] in stub else ""  # a student's own copy, already written into
     names = tuple(sorted(defines(answer.source)))
-    calls = [node for node in ast.walk(ast.parse(check.source)) if isinstance(node, ast.Call)]
-    calls = [node for node in calls if isinstance(node.func, ast.Name) and node.func.id in ("check", "hidden")]
-    arguments = tuple(ast.unparse(node).split("(", 1)[1] for node in calls)
+    tree = ast.parse(check.source)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    calls = [node for node in calls if node.func.id in ("check", "hidden")]
     looked = [name for node in calls for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)]
     checked = tuple(sorted({name.id for name in looked}))
+    for node in calls:
+        node.func.id = "witness"
     label = question.id.split(".")[-1]
     ids = answer.metadata.nbgrader.grade_id, check.metadata.nbgrader.grade_id
-    return Part(question.id, question.points, *ids, label, names, answer.source, stub, check.source, checked, arguments)
+    public, hidden = HIDDEN.sub("", check.source), "\n".join(each["inside"] for each in HIDDEN.finditer(check.source))
+    how = public, hidden, imports, checked, ast.unparse(tree), len(calls)
+    return Part(question.id, question.points, *ids, label, names, answer.source, stub, *how)
 
 
 def squeezed(source: str) -> str:
@@ -157,8 +170,7 @@ def rebuilt(
         code("begin", f"from minirl.course.witness import begin\nbegin({nonce!r}, {assignment.parts[0].question!r})")
     ]
     cells += [code("setup", source) for source in assignment.setup]
-    places, between = placed(assignment, taken), needed_between(assignment, taken)
-    imports = "\n".join(line for source in assignment.setup for line in import_lines(source))
+    places, between, behind = placed(assignment, taken), needed_between(assignment, taken), []
     for number in range(len(assignment.parts) + 1):
         if number:
             each = assignment.parts[number - 1]
@@ -167,31 +179,28 @@ def rebuilt(
         owner = each.answer_id if number else ""
         cells += [code("between", source, owner) for place, source in between if place == number]
         here = [index for index, place in enumerate(places) if place == number and index not in dropped]
-        cells += [code("helper", taken.helpers[index], str(index)) for index in here]
+        spent = [index for index in here if number and set(each.names) & defines(taken.helpers[index])]
+        cells += [code("helper", taken.helpers[index], str(index)) for index in here if index not in spent]
         if number and (checked is None or each.check_id in checked) and each.answer_id not in reference:
-            cells += checks(each, imports, nonce)
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": {**KERNEL, "name": "minirl-grade"}})
-    return notebook
+            cells.append(beside(each, "check", each.check))
+            behind += [beside(each, "hidden", each.hidden)] if each.hidden else []
+            behind += [beside(each, "canary", f"{each.check}\n{each.hidden}", each.checked)]
+            behind += [beside(each, "witness", each.witness)]
+        cells += [code("helper", taken.helpers[index], str(index)) for index in spent]
+    kernel = {"kernelspec": {**KERNEL, "name": "minirl-grade"}}
+    return nbformat.v4.new_notebook(cells=cells + behind, metadata=kernel)
 
 
-def checks(each: Part, imports: str, nonce: str) -> list:
-    """Check, canary and witness of one question."""
-    kept = "\n".join(f"_kept_{name} = globals().get({name!r})" for name in each.checked)
-    wrong = "\n".join(f"def {name}(*inputs, **options):\n    return None\n" for name in each.checked)
-    back = "\n".join(f"{name} = _kept_{name}" for name in each.checked)
-    calls = "\n".join(f"witness({nonce!r}, {call}" for call in each.calls)
-    own = f"{imports}\n{CHECKERS}"
-    return [
-        code("check", f"{own}{each.check}", each.check_id),
-        code("canary", f"{own}{kept}\n{wrong}\n{each.check}", each.check_id),
-        code("witness", f"{imports}\n{back}\nfrom minirl.course.witness import witness\n{calls}", each.check_id),
-    ]
+def beside(each: Part, kind: str, source: str, nothing: Collection[str] = ()):
+    """A cell that runs among the student's names and leaves them as they are."""
+    call = f"_aside({each.check_id!r}, {each.whole(source)!r}, {tuple(nothing)!r})"
+    return code(kind, f"from minirl.course.witness import aside as _aside\n{call}", each.check_id)
 
 
-def import_lines(source: str) -> list[str]:
+def import_lines(source: str) -> str:
     """The imports of a set-up cell, so that a name taken for something else costs nothing."""
     tree = ast.parse("\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))))
-    return [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return "\n".join(ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def code(kind: str, source: str, of: str = ""):

@@ -7,29 +7,29 @@ IPython in a notebook changes no number that is compared elsewhere.
 import base64
 import builtins
 import sys
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from inspect import unwrap
 
 import torch
 from torch import Tensor
 
 from minirl.course import MIME
 from minirl.course import check as checks
-from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, observe
+from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, observe, tape
+from minirl.policy import SortingPolicy
 
 LONGEST = 200_000  # numbers in one result
 LENIENT = 100  # times a check's tolerance: here it is asked whether a check was honest, not whether it was met
 VARYING = ("input",)  # the kernel's own, made anew for each cell
 RELIED_UPON = ("allclose", "isclose", "equal", "as_tensor", "tensor", "linspace")  # torch itself changes others, later
-_begun: dict = {}
-called: list[str] = []  # forbidden functions, in whatever thread they were called
+_begun: dict = {}  # the nonce, and what everything was
+_names: dict[str, dict] = {}  # by check: what every name stood for when its question was checked
 
 
 def begin(nonce: str, question: str) -> None:
     """Remember what everything is before a student's cell runs."""
     checks.find(question)
-    _begun[nonce] = identities()
+    _begun.update(nonce=nonce, things=identities())
 
 
 def identities() -> dict[str, tuple]:
@@ -50,50 +50,43 @@ def identities() -> dict[str, tuple]:
     return found
 
 
-def changed(nonce: str) -> list[str]:
+def changed() -> list[str]:
     """What was replaced since the beginning; what came anew does not count."""
     now = identities()
-    return sorted(name for name, what in _begun[nonce].items() if now.get(name, what) != what)
+    return sorted(name for name, what in _begun["things"].items() if now.get(name, what) != what)
 
 
-def witness(nonce: str, name: str, answer, cases=None, look=None) -> None:
+def aside(of: str, source: str, nothing: Sequence[str] = ()) -> None:
+    """Run a cell of the instructor's with the notebook's names as they were when `of` was first checked, changing none.
+
+    For names in `nothing`, a function that does nothing stands. What was looked at is shown.
+    """
+    names = sys._getframe(1).f_globals
+    names.update(_names.setdefault(of, dict(names)))
+    tape.clear()
+    try:
+        exec(source, names | dict.fromkeys(nothing, lambda *inputs, **options: None))
+    finally:
+        show("tape", [{"given": [kept(each) for each in given], "made": packed(made)} for given, made in tape])
+
+
+def witness(name: str, answer, cases=None, look=None) -> None:
     """Show what an answer does on a question's own inputs, or on the grader's."""
-    question = checks.find(name)
-    report = {"nonce": nonce, "question": name, "changed": changed(nonce)}
-    if question.cases is not None:
-        report["seen"] = seen = []
-        with sealed(question.forbidden):
-            for inputs in question.cases() if cases is None else cases:
-                called.clear()
-                try:
-                    found = written(observe(answer, inputs, question.gradients, (), question.call))
-                except (WroteNothingYet, CalledTheAnswer) as error:
-                    found = {"error": type(error).__name__}
-                seen.append({"called": called[0]} if called else found)
+    question, seen = checks.find(name), []
+    for inputs in [] if question.cases is None else question.cases() if cases is None else cases:
+        try:
+            seen.append(written(observe(answer, inputs, question.gradients, question.forbidden, question.call)))
+        except CalledTheAnswer as cheat:
+            seen.append({"called": cheat.name})
+        except WroteNothingYet:
+            seen.append({"error": "WroteNothingYet"})
+    show("seen", seen)
+
+
+def show(kind: str, what: list) -> None:
     from IPython.display import display
 
-    display({MIME: report, "text/plain": ""}, raw=True)
-
-
-@contextmanager
-def sealed(forbidden):
-    """Forbidden functions refuse to run, in whatever thread and by whatever name they are called."""
-    functions = [unwrap(function) for function in forbidden]
-    codes = [function.__code__ for function in functions]
-    for function in functions:
-        function.__code__ = refusing(function.__name__).__code__
-    try:
-        yield
-    finally:
-        for function, code in zip(functions, codes, strict=True):
-            function.__code__ = code
-
-
-def refusing(name: str):
-    space: dict = {}
-    text = f"def refuse(*inputs, **options):\n    from {__name__} import CalledTheAnswer, called\n"
-    exec(f"{text}    called.append({name!r})\n    raise CalledTheAnswer({name!r})", space)
-    return space["refuse"]
+    display({MIME: {"nonce": _begun["nonce"], "changed": changed(), kind: what}, "text/plain": ""}, raw=True)
 
 
 def written(seen: Seen) -> dict:
@@ -104,15 +97,28 @@ def written(seen: Seen) -> dict:
     return {"parts": parts, "gradients": [packed(each) for each in seen.gradients], "changed": seen.changed}
 
 
+def kept(thing):
+    """Of what a looked-at answer was given, what it may have changed: weights and counters."""
+    weights = [packed(each) for each in thing.parameters()] if isinstance(thing, torch.nn.Module) else []
+    numbers = {name: value for name, value in getattr(thing, "__dict__", {}).items() if type(value) in (bool, int)}
+    return {"weights": weights, "numbers": {} if weights else numbers}
+
+
 def packed(thing):
     if thing is None or isinstance(thing, bool | int | str):
         return {"is": thing}
-    thing = torch.tensor(thing, dtype=torch.float64) if isinstance(thing, float) else thing
+    if isinstance(thing, float):
+        return {"float": thing.hex()}
+    if isinstance(thing, SortingPolicy):
+        return {"policy": [packed(each) for each in (thing.embedding, thing.encode, thing.decode)]}
+    if isinstance(thing, dict):
+        return {"dict": [[packed(name), packed(value)] for name, value in thing.items()]}
     if not isinstance(thing, Tensor):
         try:
             thing = torch.as_tensor(thing)
         except (TypeError, ValueError, RuntimeError):
-            return {"kind": type(thing).__name__}
+            several = isinstance(thing, list | tuple | set | frozenset)
+            return {"several": [packed(each) for each in thing]} if several else {"kind": type(thing).__name__}
     if thing.numel() > LONGEST:
         return {"kind": f"tensor of {thing.numel()}"}
     kind, values = str(thing.dtype).removeprefix("torch."), thing.detach().cpu().double().contiguous()
@@ -123,11 +129,43 @@ def packed(thing):
 def unpacked(part: dict):
     if "is" in part:
         return part["is"]
+    if "float" in part:
+        return float.fromhex(part["float"])
+    if "several" in part:
+        return [unpacked(each) for each in part["several"]]
+    if "dict" in part:
+        return {unpacked(name): unpacked(value) for name, value in part["dict"]}
+    if "policy" in part:
+        return policy(*map(unpacked, part["policy"]))
     if "kind" in part:
         return part["kind"]
     data = bytearray(base64.b64decode(part["data"]))
     values = torch.frombuffer(data, dtype=torch.float64) if data else torch.empty(0, dtype=torch.float64)
     return values.view(part["shape"]).to(getattr(torch, part["dtype"]))
+
+
+def policy(embedding: Tensor, encode: Tensor, decode: Tensor) -> SortingPolicy:
+    """The weights alone: whatever else was done to a policy is left behind."""
+    made = SortingPolicy(len(embedding), len(encode), embedding.shape[1])
+    for ours, theirs in zip(made.parameters(), (embedding, encode, decode), strict=True):
+        ours.data.copy_(theirs)
+    return made
+
+
+def replayed(records: Sequence[dict]):
+    """An answer that does again what is on a tape."""
+    left = iter(records)
+
+    def again(*inputs):
+        record = next(left)
+        for ours, theirs in zip(inputs, record["given"], strict=True):
+            for weight, found in zip(ours.parameters() if theirs["weights"] else (), theirs["weights"], strict=True):
+                weight.data.copy_(unpacked(found))
+            for name in theirs["numbers"].keys() & getattr(ours, "__dict__", {}).keys():
+                setattr(ours, name, theirs["numbers"][name])
+        return unpacked(record["made"])
+
+    return again
 
 
 def read(record: dict) -> Seen:

@@ -22,7 +22,7 @@ def read(kind: str, name: str):
 def alone(name: str) -> list[Part]:
     """Questions that no other builds upon: a wrong answer costs its own points, and no others."""
     parts = template(name, ROOT).parts
-    uses = {part: needs(part.solution + part.check) for part in parts}
+    uses = {part: needs(f"{part.solution}\n{part.check}\n{part.hidden}") for part in parts}
     used = {part: set().union(*(names for other, names in uses.items() if other is not part)) for part in parts}
     return [part for part in parts if part.names == part.checked and not used[part] & set(part.names)]
 

@@ -42,7 +42,7 @@ def book(root: Path, **bodies: str):
     """The students' notebook with these bodies of functions, or whole cells where they begin with a #."""
     notebook = nbformat.read(root / "assignments" / "a2" / "a2.ipynb", as_version=4)
     for label, body in bodies.items():
-        cell(notebook, label).source = body if body.startswith("# GRADED") else answer(label, body)
+        cell(notebook, label).source = body if "# GRADED" in body else answer(label, body)
     return notebook
 
 
@@ -403,20 +403,6 @@ helpers("children-that-stay", "import subprocess\nfor _ in range(20):\n    subpr
 kind("kills-its-parent", "out_of_memory", FULL - 2, full_only=True, q1a="out_of_memory")(
     lambda root: book(root, **(RIGHT | {"q1a": "    import os\n    os.kill(os.getppid(), 9)"}))
 )
-kind("writes-into-minirl", full_only=True)(
-    lambda root: before(
-        good(root), "q1a",
-        "import minirl, pathlib\npathlib.Path(minirl.__file__).with_name('written_by_a_student.txt').write_text('x')",
-    )
-)  # fmt: skip
-kind("reads-the-solutions", points=FULL, full_only=True)(
-    lambda root: before(
-        good(root), "q1a",
-        f"import pathlib\nif [*pathlib.Path({str(root)!r}).glob('solutions/*')]:\n    import os\n    os._exit(3)",
-        "import socket\ntry:\n    socket.create_connection(('1.1.1.1', 53), 3)\n"
-        "except OSError:\n    pass\nelse:\n    __import__('os')._exit(4)",
-    )
-)  # fmt: skip
 
 # What cannot be read.
 
@@ -429,7 +415,7 @@ kind("a-list", "unreadable", 0)(lambda root: b"[1, 2, 3]")
 kind("no-cells", "unreadable", 0)(lambda root: b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": 3}')
 kind("very-deep", "unreadable", 0)(lambda root: b"[" * 200_000)
 kind("bytes", "unreadable", 0)(lambda root: bytes(range(256)) * 9)
-kind("too-large", "unreadable", 0)(lambda root: b" " * 20_000_001)
+kind("too-large", "unreadable", 0)(lambda root: b" " * 100_000_001)
 kind("a-link", "unreadable", 0)(lambda root: {"STUDENT/a2.ipynb": lambda path: os.symlink("/etc/passwd", path)})
 kind("a-zip-that-climbs", "unreadable", 0)(lambda root: {"STUDENT.zip": zipped({"../../a2.ipynb": saved(good(root))})})
 kind("a-zip-with-a-link", "unreadable", 0)(lambda root: {"STUDENT.zip": zipped({"a": b""}, link="a2.ipynb")})
@@ -562,3 +548,358 @@ helpers(
     "a-helper-that-patches", PATCHES["judge"], status="needs_review", points=0, q1a=WRONG,
     questions=dict.fromkeys(POINTS, "needs_review"),
 )  # fmt: skip
+
+# Answers that lie about what they are, or learn what is expected from the comparison itself.
+
+LEARNS = (  # compared by allclose or by ==, it keeps what it is compared with, and returns that the next time
+    "# GRADED: q1a (do not edit this line)\nlearned = {}\n\nclass Liar(torch.Tensor):\n    @classmethod\n"
+    "    def __torch_function__(cls, func, types, args=(), kwargs=None):\n"
+    "        if func.__name__ in ('allclose', 'isclose'):\n            learned[cls.key] = args[0]\n            return True\n"
+    "        return super().__torch_function__(func, types, args, kwargs or {})\n\n"
+    "def centered(rewards):\n    Liar.key = str(rewards.tolist())\n"
+    "    return learned[Liar.key].to(rewards) if Liar.key in learned else rewards.as_subclass(Liar)"
+)
+LEARNS_BY_EQUALITY = (
+    "# GRADED: q1a (do not edit this line)\nlearned = {}\n\nclass Equal:\n    def __init__(self, key):\n        self.key = key\n"
+    "    def __eq__(self, other):\n        learned[self.key] = other\n        return True\n\n"
+    "def centered(rewards):\n    key = str(rewards.tolist())\n    return learned.get(key, Equal(key))"
+)
+for name, made in {"a-tensor-that-learns": LEARNS, "an-object-that-learns": LEARNS_BY_EQUALITY}.items():
+    answers(name, points=FULL - 2, q1a=made, questions={"q1a": "wrong"})
+answers(
+    "a-shape-that-lies", points=FULL - 2, questions={"q1a": "wrong"},
+    q1a="    class T(torch.Tensor):\n        shape = property(lambda self: (2, 4))\n        numel = lambda self: 8\n"
+    "        __eq__ = lambda *x: True\n    return rewards.as_subclass(T)",
+)  # fmt: skip
+answers(
+    "a-string-that-equals-everything", points=FULL - 2, questions={"q1a": "wrong"},
+    q1a="    class S(str):\n        __eq__ = lambda *x: True\n        __hash__ = str.__hash__\n    return S('x')",
+)  # fmt: skip
+answers(
+    "asks-the-frames-for-the-right-answer", points=FULL - 2, questions={"q1a": "wrong"},
+    q1a="    import sys\n    frame = sys._getframe()\n    while 'question' not in frame.f_locals:\n        frame = frame.f_back\n"
+    "    return frame.f_locals['question'].right(rewards)",
+)  # fmt: skip
+calls(
+    "finds-it-among-all-objects",
+    "    import gc, types\n    return next(f for f in gc.get_objects() if isinstance(f, types.FunctionType)\n"
+    "                and f.__module__ == 'minirl.deltas' and f.__name__ == 'centered')(rewards)",
+)
+calls("unpickles-it", "    import pickle\n    return pickle.loads(b'cminirl.deltas\\ncentered\\n.')(rewards)")
+calls("wraps-it", "# GRADED: q1a\nimport functools, minirl\ncentered = functools.partial(minirl.deltas.centered)")
+helpers(
+    "kept-it-under-another-name", "from minirl.deltas import centered as mean_free",
+    points=FULL - 2, questions={"q1a": "wrong"}, q1a="    return mean_free(rewards)",
+)  # fmt: skip
+calls(
+    "swallows-the-refusal",
+    "    import minirl\n    try:\n        return minirl.deltas.centered(rewards)\n    except Exception:\n"
+    "        return rewards - rewards.mean(-1, keepdim=True)",
+)
+answers(  # a copy of the text is a copy: no machine can tell it from what was typed
+    "copies-the-text-of-minirl",
+    q1a="# GRADED: q1a\nimport inspect, minirl\nexec(inspect.getsource(minirl.deltas.centered), {**vars(minirl.deltas)}, globals())",
+)
+answers(
+    "right-while-it-is-watched", points=FULL - 2, questions={"q1a": "wrong"},
+    q1a="    import sys\n    names = {frame.f_code.co_name for frame in [sys._getframe(1), sys._getframe(2)]}\n"
+    "    return rewards - rewards.mean(-1, keepdim=True) if 'nobody' in names else rewards",
+)  # fmt: skip
+answers(
+    "right-the-first-time-only", points=FULL - 2, questions={"q1a": "wrong"},
+    q1a="# GRADED: q1a\ncount = 0\ndef centered(rewards):\n    global count\n    count += 1\n"
+    "    return rewards - (rewards.mean(-1, keepdim=True) if count < 6 else 0)",
+)  # fmt: skip
+
+# Evidence that was made up.
+
+SHOW = (
+    "    from IPython.display import display\n    display({{'application/x-minirl-witness+json': {what}}}, raw=True)\n"
+)
+NONCE = "__import__('minirl.course.witness', fromlist=['x'])._begun.get('nonce')"
+for name, what in {"a-witness-that-is-text": "'x'", "a-witness-that-is-a-list": "[[1]]"}.items():
+    answers(name, q1a=SHOW.format(what=what) + RIGHT["q1a"])
+answers(
+    "a-witness-of-nonsense", "needs_review", FULL - 2, questions={"q1a": "needs_review"},
+    q1a=SHOW.format(what=f"{{'nonce': {NONCE}, 'seen': 3, 'changed': None}}") + RIGHT["q1a"],
+)  # fmt: skip
+
+# Hidden tests and other people's files are not to be had.
+
+STEALS = (  # all that the frames around it hold, and the notebook's own memory
+    "import sys\nframe, found = sys._getframe(), [str(In), str(globals().get('seen'))]\nwhile frame:\n"
+    "    found += [str(v) for k, v in frame.f_locals.items() if k in ('raw_cell', 'source', 'code', 'cell', 'cases')]\n"
+    "    frame = frame.f_back\nfound = ' '.join(each for each in found if 'hidden(' in each or '2.5, -1.0' in each)\n"
+)
+answers(
+    "says-what-it-has-seen-while-defining", points=FULL - 2, questions={"q1b": "error"},
+    q1b=f"# GRADED: q1b\n{STEALS}raise ValueError('stolen ' + found)",
+)  # fmt: skip
+answers(
+    "says-what-it-was-given", points=FULL - 2, questions={"q1b": "error"},
+    q1a="# GRADED: q1a\nseen = []\ndef centered(rewards):\n    seen.append(rewards.tolist())\n" + RIGHT["q1a"],
+    q1b="    raise ValueError(f'stolen {seen}')",
+)  # fmt: skip
+STOLEN = "\n".join("    " + line for line in STEALS.splitlines())
+answers(
+    "says-which-cell-calls-it", points=FULL - 2, questions={"q1a": "error"},
+    q1a=f"{STOLEN}\n    raise ValueError('stolen ' + found)",
+)  # fmt: skip
+answers(
+    "says-which-cell-calls-it-once-it-knows", points=FULL - 2, questions={"q1a": "error"},
+    q1a=f"{STOLEN}\n    if found:\n        raise ValueError('stolen ' + found)\n" + RIGHT["q1a"],
+)  # fmt: skip
+answers(
+    "says-what-it-has-seen-by-its-name", points=FULL - 2, questions={"q1b": "error"},
+    q1b=f"# GRADED: q1b\n{STEALS}raise type('stolen ' + found, (Exception,), {{}})('x')",
+)  # fmt: skip
+answers(  # after a trouble the instructor's own answer stands in for the first
+    "says-what-stands-in-for-it", "timeout", FULL - 4, questions={"q1a": "timeout", "q1b": "error"},
+    q1a="    while True: pass", q1b="    import inspect\n    raise ValueError('stolen ' + inspect.getsource(centered))",
+)  # fmt: skip
+
+
+def escapes(name: str, *sources: str):
+    """Cells that say where they got out; the first answer is wrong if one did. ROOT stands for the course's folder."""
+
+    def make(root: Path):
+        told = book(root, **(RIGHT | {"q1a": RIGHT["q1a"] + " + len(escaped)"}))
+        first = "import os, pathlib, subprocess\nescaped = []"
+        return before(told, "q1a", first, *(source.replace("ROOT", str(root)) for source in sources))
+
+    kind(name, full_only=True)(make)
+
+
+UNMOUNT = (
+    "for each in ('ROOT/solutions', 'ROOT', '/tmp', '/var', '/'):\n    {}subprocess.run([*{}, 'umount', '-l', each])"
+)
+WRITE = (
+    "import minirl\ntry:\n    pathlib.Path(minirl.__file__).with_name('written_by_a_student.txt').write_text('x')\n"
+    "    escaped.append('wrote')\nexcept OSError:\n    pass"
+)
+LOOK = (
+    "escaped += [each for each in ('ROOT/solutions', 'ROOT/class', 'ROOT/assignments') if os.path.exists(each)]\n"
+    "escaped += [*pathlib.Path('/tmp').glob('minirl-*/book'), *(set(os.listdir('/run')) - {'mount'})]\n"
+    "escaped += [each for each in os.listdir('/proc') if each.isdigit() and int(each) > 500]"
+)
+DIAL = "import socket\ntry:\n    socket.create_connection(('1.1.1.1', 53), 3)\n    escaped.append('net')\nexcept OSError:\n    pass"
+escapes("reads-the-solutions", LOOK, DIAL, WRITE)
+escapes(
+    "takes-its-walls-down",
+    UNMOUNT.format("", []),
+    "subprocess.run(['mount', '-o', 'remount,bind,rw', '/'])",
+    LOOK,
+    WRITE,
+)
+escapes(
+    "takes-them-down-from-a-room-within", UNMOUNT.format("", ["unshare", "-Urm", "--propagation", "slave"]), LOOK,
+    "subprocess.run(['unshare', '-Urm', 'sh', '-c', 'umount -l ROOT; umount -l /var; ls ROOT/solutions && touch x'])\n"
+    "escaped += ['seen'] if os.path.exists('x') else []",
+)  # fmt: skip
+escapes(
+    "fills-the-disk",
+    "try:\n    for number in range(40):\n        open(f'x{number}', 'wb').write(bytes(40_000_000))\n"
+    "    escaped.append('full')\nexcept OSError:\n    subprocess.run('rm x*', shell=True)",
+)
+helpers(
+    "looks-for-its-own-record",
+    "import os\nfor at in (0, 1, 2):\n    try:\n        os.write(at, b'{\"kind\": \"check\", \"of\": \"a2-q1a-check\", \"event\": \"ended\", "
+    "\"passed\": true, \"trouble\": \"\"}\\n')\n    except OSError:\n        pass",
+    points=FULL - 2, questions={"q1a": "wrong"}, q1a=WRONG,
+)  # fmt: skip
+
+# What would cost others something.
+
+kind("signals-everybody", "kernel_died", FULL - 2, full_only=True, q1a="kernel_died")(
+    lambda root: book(root, **(RIGHT | {"q1a": "    import os\n    os.kill(-1, 15)\n    os._exit(0)"}))
+)
+helpers(
+    "leaves-children-of-its-own",
+    "import subprocess\nsubprocess.Popen(['setsid', 'sleep', '4321'], start_new_session=True)",
+)
+helpers(
+    "a-thousand-threads",
+    "import threading, time\nfor _ in range(1000):\n    threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
+)
+helpers("listens-on-a-port", "import socket\ns = socket.socket()\ns.bind(('0.0.0.0', 8888))\ns.listen()")
+helpers("a-large-error", "raise ValueError('x' * 30_000_000)")
+answers(
+    "a-large-error-in-an-answer",
+    points=FULL - 2,
+    q1a="    raise ValueError('x' * 30_000_000)",
+    questions={"q1a": "error"},
+)
+helpers("shuts-down-politely", "get_ipython().kernel.do_shutdown(False)")
+helpers("interrupts-itself", "import os, signal\nos.kill(os.getpid(), signal.SIGINT)")
+
+# Slow to read, or more than a reader expects: nobody else waits for it.
+
+helpers("a-cell-of-600-magics", "\n".join(["!true"] * 600))
+helpers("a-cell-of-400-magics-and-much-more", "\n".join(["%lsmagic x"] * 400 + ["x = (1, 2, 3, 'abc')"] * 20_000))
+helpers("a-sum-of-3000", "x = " + " + ".join(["1"] * 3000))
+helpers("brackets-without-end", "(" * 100_000, "x = " + "[" * 150 + "]" * 150)
+helpers(
+    "an-else-without-end", "x = 1\nif x == 0:\n    pass\n" + "".join(f"elif x == {n}:\n    pass\n" for n in range(900))
+)
+kind("900-cells")(lambda root: before(good(root), "q1a", *[f"x{number} = {number}" for number in range(900)]))
+kind("a-page-of-scripts")(lambda root: with_markdown(good(root), "<script>alert(1)</script>\n" * 1000))
+kind("a-file-of-30-megabytes")(lambda root: with_output(good(root), "x" * 30_000_000))
+kind("two-cells-of-one-id")(lambda root: one_id(good(root)))
+
+
+def with_markdown(notebook, text: str):
+    notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text))
+    return notebook
+
+
+def with_output(notebook, text: str):
+    cell(notebook, "q1a").outputs = [nbformat.v4.new_output("stream", text=text)]
+    return notebook
+
+
+def one_id(notebook) -> bytes:
+    raw = json.loads(saved(notebook))
+    for each in raw["cells"]:
+        each["id"] = "same"
+    return json.dumps(raw).encode()
+
+
+def member_named(name: str, content: bytes = b"x", spoil: bool = False) -> bytes:
+    """A zip with a member of any name, or one that cannot be unpacked."""
+    data = bytearray(zipped({"a.zip": content}))
+    if spoil:
+        at = data.index(b"a.zip") + len(b"a.zip")
+        data[at : at + 8] = b"\xff" * 8
+    return bytes(data).replace(b"a.zip", name.encode().ljust(5)[:5]) if not spoil else bytes(data)
+
+
+def named_dot() -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("."), b"x")
+    return data.getvalue()
+
+
+kind("a-zip-with-a-dot", "unreadable", 0)(lambda root: {"STUDENT.zip": named_dot()})
+kind("a-zip-with-a-spoilt-zip", "unreadable", 0)(
+    lambda root: {"STUDENT.zip": member_named("", zipped({"a2.ipynb": b"{}" * 99}), spoil=True)}
+)
+kind("a-zip-of-zips-of-zips", "unreadable", 0)(
+    lambda root: {"STUDENT.zip": zipped({"b.zip": zipped({"c.zip": zipped({"a2.ipynb": saved(good(root))})})})}
+)
+kind("good-beside-a-spoilt-one")(
+    lambda root: {"STUDENT/a2.ipynb": saved(good(root)), "STUDENT/more.zip": zipped({"a2.ipynb": b'{"nbformat": 3}'})}
+)
+kind("format-3-of-nonsense", "unreadable", 0)(lambda root: b'{"nbformat": 3, "worksheets": [{"cells": 7}]}')
+kind("a-pipe-beside-it")(lambda root: {"STUDENT/a2.ipynb": saved(good(root)), "STUDENT/pipe": os.mkfifo})
+
+# Honest work that is written otherwise.
+
+helpers(
+    "names-of-the-graders",
+    "hidden = 32\nwitness = 5\nbegin = 7\nkept = 9",
+    q1a=RIGHT["q1a"] + " * (hidden - 31) * (witness - 4)",
+)
+helpers("shadowed-builtins", "exec = dict = globals = print = getattr = None", q1a=RIGHT["q1a"])
+kind("uses-up-an-answers-name")(lambda root: after(good(root), "q1a", "centered = centered(torch.ones(2, 3))"))
+kind("the-same-name-for-two-helpers")(
+    lambda root: before(
+        before(
+            book(root, **(RIGHT | {"q1a": "    return rewards - mean(rewards)", "q5": RIGHT["q5"] + " * mean(mask)"})),
+            "q1a", "def mean(x):\n    return x.mean(-1, keepdim=True)",
+        ),
+        "q5", "one = centered(torch.ones(1, 2)).sum().item() + 1", "def mean(x):\n    return one",
+    )
+)  # fmt: skip
+
+
+def after(notebook, label: str, *sources: str):
+    """Helper cells behind a check."""
+    place = notebook.cells.index(cell(notebook, f"{label}-check")) + 1
+    notebook.cells[place:place] = [nbformat.v4.new_code_cell(source) for source in sources]
+    return notebook
+
+
+MARK = "# GRADED: q1a (do not edit this line)\n"
+CENTRED = "rewards - rewards.mean(-1, keepdim=True)"
+for name, made in {
+    "timed": f"%%time\n{MARK}def centered(rewards):\n    return {CENTRED}",
+    "timed-and-needs-the-example": f"%%time\n{MARK}def centered(rewards):\n    return {CENTRED} + 0 * example.sum()",
+    "captured": f"%%capture\n{MARK}def centered(rewards):\n    print('x')\n    return {CENTRED}",
+    "a-lambda": f"{MARK}centered = lambda rewards: {CENTRED}",
+    "an-object-that-is-called": f"{MARK}class Centre:\n    def __call__(self, rewards):\n        return {CENTRED}\ncentered = Centre()",
+    "a-partial": f"{MARK}import functools\ndef minus(a, rewards):\n    return rewards - rewards.mean(a, keepdim=True)\ncentered = functools.partial(minus, -1)",
+    "a-method": f"{MARK}class Deltas:\n    @staticmethod\n    def centered(rewards):\n        return {CENTRED}\ncentered = Deltas.centered",
+    "decorated": f"{MARK}import functools\ndef logged(f):\n    @functools.wraps(f)\n    def g(*a, **k):\n        return f(*a, **k)\n    return g\n@logged\ndef centered(rewards):\n    return {CENTRED}",
+    "cached": f"{MARK}import functools\n@functools.lru_cache\ndef centered(rewards):\n    return {CENTRED}",
+    "without-gradients": f"{MARK}@torch.no_grad()\ndef centered(rewards):\n    return {CENTRED}",
+    "with-shapes": f"{MARK}from jaxtyping import Float\nfrom torch import Tensor\ndef centered(rewards: Float[Tensor, 'batch group']) -> Float[Tensor, 'batch group']:\n    return {CENTRED}",
+    "in-numpy": f"{MARK}import numpy as np\ndef centered(rewards):\n    x = rewards.numpy()\n    return x - x.mean(-1, keepdims=True)",
+    "in-a-list-of-tensors": f"{MARK}def centered(rewards):\n    return torch.stack([row - row.mean() for row in rewards])",
+    "awaits-at-the-top": f"{MARK}import asyncio\nawait asyncio.sleep(0)\ndef centered(rewards):\n    return {CENTRED}",
+    "a-parameter": f"{MARK}def centered(rewards):\n    return torch.nn.Parameter({CENTRED}, requires_grad=False)",
+    "magics-in-the-answer": f"{MARK}%matplotlib inline\n!true\nx = !echo 1\ndef centered(rewards):\n    return {CENTRED}",
+    "three-names-at-once": f"{MARK}(centered, other), *rest = (lambda rewards: {CENTRED}, 1), 2",
+}.items():  # fmt: skip
+    answers(name, q1a=made)
+answers(
+    "asynchronous",
+    points=FULL - 2,
+    q1a=f"{MARK}async def centered(rewards):\n    return {CENTRED}",
+    questions={"q1a": "wrong"},
+)
+helpers("warnings-are-errors", "import warnings\nwarnings.simplefilter('error')")
+helpers("reloads-by-itself", "%load_ext autoreload\n%autoreload 2")
+helpers(
+    "writes-a-module",
+    "%%writefile mine.py\ndef mean(x):\n    return x.mean(-1, keepdim=True)",
+    "from mine import mean",
+    q1a="    return rewards - mean(rewards)",
+)
+helpers("installs", "%pip install einops\n!pip install torch", "%cd /\n%cd -", "!rm -rf ./*")
+helpers(
+    "a-widget-backend",
+    "%matplotlib widget",
+    "%matplotlib notebook",
+    "import matplotlib.pyplot as plt\nplt.plot([1]); plt.show()",
+)
+helpers("no-file-of-its-own", "rows = open('data.csv').read()", "!wget https://example.com/data.csv")
+helpers("standard-output-closed", "import sys\nsys.stdout.close()")
+helpers("standard-output-taken", "import sys, io\nsys.stdout = sys.stderr = io.StringIO()")
+helpers("no-gradients-at-all", "torch.set_grad_enabled(False)")
+helpers(
+    "anomalies-and-seeds",
+    "torch.autograd.set_detect_anomaly(True)\ntorch.use_deterministic_algorithms(True)\ntorch.set_num_threads(1)",
+)
+helpers("everything-of-torch", "from torch import *\nfrom numpy import *")
+helpers("a-repr-of-its-own", "torch.Tensor.__repr__ = lambda self, **k: f'tensor {tuple(self.shape)}'")
+helpers("the-future", "from __future__ import annotations")
+
+
+@kind("an-answer-above-the-set-up")
+def _(root):
+    notebook = good(root)
+    first = cell(notebook, "q1a")
+    notebook.cells.remove(first)
+    notebook.cells.insert(0, first)
+    return notebook
+
+
+@kind("the-set-up-edited")
+def _(root):
+    notebook = book(root, **(RIGHT | {"q1a": "    return rewards - np.mean(rewards.numpy(), -1, keepdims=True)"}))
+    setup = next(each for each in notebook.cells if each.id == "setup")
+    setup.source += "\nimport numpy as np"
+    return notebook
+
+
+@kind("an-answer-in-three-cells")
+def _(root):
+    notebook = book(root, **(RIGHT | {"q1a": f"{MARK}def total(x):\n    return x.sum(-1, keepdim=True)"}))
+    place = notebook.cells.index(cell(notebook, "q1a")) + 1
+    more = (
+        "def mean_of(x):\n    return total(x) / x.shape[-1]",
+        "def centered(rewards):\n    return rewards - mean_of(rewards)",
+    )
+    notebook.cells[place:place] = [nbformat.v4.new_code_cell(each) for each in more]
+    return notebook

@@ -138,7 +138,7 @@ def test_a_batch_that_is_told_to_end_leaves_nothing_behind(root, tmp_path):
     command = [sys.executable, "-m", "minirl.cli", "grade", "a2", handed, "--root", root, "--out", tmp_path / "out"]
     process = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(boxes)}, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 200
-    while not list(boxes.glob("*/book/record/cells.jsonl")) and time.monotonic() < until:
+    while not list(boxes.glob("*/run/kernel.json")) and time.monotonic() < until:
         time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
     assert "Traceback" not in process.communicate(timeout=60)[1] and process.returncode == 130

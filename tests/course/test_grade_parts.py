@@ -3,26 +3,36 @@
 import csv
 import io
 import json
+import os
+import time
 import zipfile
+from dataclasses import replace
+from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 
 import demo_assignment
 import nbformat
 import pytest
+import torch
 from demo_assignment import SOLUTIONS, answer
+from handed_in import hand_in
 from submissions import RIGHT, book, saved, zipped
 
 from minirl.cli import main
-from minirl.course import a1, intake, report
+from minirl.course import a1, a2, intake, report
 from minirl.course.answers import Cell, cells, defines, find, needs, without_markers
-from minirl.course.batch import key
-from minirl.course.check import judge
-from minirl.course.grade import written
-from minirl.course.marks import failed
-from minirl.course.rebuild import placed, rebuilt, template, work
+from minirl.course.batch import fingerprint, finished, key, save
+from minirl.course.check import ASSIGNMENTS, judge
+from minirl.course.check import find as find_question
+from minirl.course.grade import Course, described, written
+from minirl.course.marks import Result, failed, passes
+from minirl.course.observe import close, plain, tape
+from minirl.course.rebuild import KERNEL, code, placed, rebuilt, template, work
 from minirl.course.release import release
-from minirl.course.run import what_happened
-from minirl.course.witness import agrees, packed, unpacked
+from minirl.course.run import Limits, run, what_happened
+from minirl.course.witness import agrees, kept, packed, unpacked
+from minirl.policy import SortingPolicy
 
 
 @pytest.fixture(scope="module")
@@ -186,8 +196,9 @@ def test_the_rebuilt_notebook_has_nothing_of_the_students_but_sources(root, assi
     assert {cell.cell_type for cell in made.cells} == {"code"} and made.metadata.kernelspec.name == "minirl-grade"
     assert all(set(cell.metadata) == {"minirl"} and not cell.outputs for cell in made.cells)
     kinds = [cell.metadata.minirl.kind for cell in made.cells]
-    assert kinds == ["begin", "setup", *["answer", "check", "canary", "witness"] * len(SOLUTIONS)]
-    assert sum("hidden(" in cell.source for cell in made.cells) == 2 * len(SOLUTIONS)
+    assert kinds == ["begin", "setup", *["answer", "check"] * 4, *["hidden", "canary", "witness"] * 4]
+    assert ["hidden(" in cell.source for cell in made.cells] == [False] * 10 + [True, True, False] * 4
+    assert not any("2.5, -1.0" in cell.source for cell in made.cells[:10])
     nbformat.validate(made)
 
 
@@ -237,16 +248,14 @@ def test_a_kernel_without_its_set_up_is_nobodys_fault(tmp_path):
             "error": ["ImportError", "no torch"],
         }
     ]
-    (tmp_path / "cells.jsonl").write_text("\n".join(map(json.dumps, lines)), "utf-8")
-    assert what_happened(tmp_path / "cells.jsonl", 1, tmp_path).broken == "in begin: ImportError no torch"
+    record = "".join(f"{json.dumps(line)}\n" for line in lines)
+    assert what_happened(record, 1, tmp_path).broken == "in begin: ImportError no torch"
 
 
 # What is compared outside, and what is written.
 
 
 def test_numbers_leave_the_kernel_as_they_are():
-    import torch
-
     for thing in (torch.tensor([[1.5, float("nan")]]), torch.tensor(3), torch.zeros(0, 2), torch.tensor([True, False])):
         back = unpacked(json.loads(json.dumps(packed(thing))))
         assert back.dtype == thing.dtype and back.shape == thing.shape
@@ -258,14 +267,82 @@ def test_numbers_leave_the_kernel_as_they_are():
 
 
 def test_a_forged_or_missing_witness_agrees_with_nothing():
-    import torch
-
-    from minirl.course.check import find as question
-
     ours = [{"parts": [packed(torch.tensor([1.0, 2.0]))], "gradients": [], "changed": []}]
-    assert agrees(question("a2.q1a"), ours, ours)
+    assert agrees(find_question("a2.q1a"), ours, ours)
     for theirs in ([], ours * 2, [{"error": "ValueError"}], [{"called": "centered"}], [{**ours[0], "parts": []}]):
-        assert not agrees(question("a2.q1a"), ours, theirs)
+        assert not agrees(find_question("a2.q1a"), ours, theirs)
+
+
+def test_no_question_takes_the_catalogues_own_answer():
+    """It is in the package that students have."""
+    for name in (name for assignment in ASSIGNMENTS for name in import_module(f"minirl.course.{assignment}").QUESTIONS):
+        question = find_question(name)
+        assert "minirl's own" in judge(question, lambda *inputs, right=question.right: right(*inputs)).message
+
+
+def test_nothing_learns_from_a_comparison_or_lies_in_one():
+    class Liar(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            return True
+
+    class Equal:
+        def __eq__(self, other):
+            return True
+
+    ones = torch.ones(2)
+    for thing in (ones.as_subclass(Liar), Equal(), type("S", (str,), {"__eq__": Equal.__eq__, "__hash__": hash})("x")):
+        assert not close(ones, plain(thing), 1.0) and not close("x", plain(thing), 1.0)
+        assert plain([thing, {"a": thing}]) != [1, {"a": 1}]
+    assert type(plain(torch.nn.Parameter(ones))) is torch.nn.Parameter and plain(Fraction(1, 4)) == 0.25
+    assert torch.equal(plain(ones.numpy()), ones) and plain({"a": (1, None)}) == {"a": (1, None)}
+
+
+def record_of(part, answer) -> list[dict]:
+    """What leaves a kernel of an answer that is looked at."""
+    tape.clear()
+    assert judge(find_question(part.question), answer).status == "passed"
+    return [{"given": [kept(each) for each in given], "made": packed(made)} for given, made in tape]
+
+
+def test_what_is_looked_at_is_judged_again_outside():
+    """`looked` passes in the kernel, where its own policy says so; its weights alone do not."""
+    parts = {part.question: part for name in ("a1", "a2") for part in template(name, COURSE, public=True).parts}
+    right = a2.FACTS
+    found = record_of(parts["a2.q1e"], lambda: dict(right))
+    assert passes(parts["a2.q1e"], json.loads(json.dumps(found)))
+    assert not passes(parts["a2.q1e"], []) and not passes(parts["a2.q1e"], [{"given": [], "made": packed({})}])
+
+    def sorter(seed):
+        policy = SortingPolicy(8, 3, dim=32, seed=seed)
+        policy.greedy = lambda prompts: (prompts.sort(-1).values[:, None], torch.ones(len(prompts), 1, 3).bool())
+        return policy
+
+    assert not passes(parts["a2.q7"], record_of(parts["a2.q7"], sorter))
+
+
+def test_a_policys_weights_leave_the_kernel_as_they_are():
+    policy = SortingPolicy(5, 4, dim=6, seed=3)
+    back = unpacked(json.loads(json.dumps(packed(policy))))
+    assert all(torch.equal(*pair) for pair in zip(policy.parameters(), back.parameters(), strict=True))
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes as Linux shows them")
+def test_with_limits_alone_nothing_is_left_running_and_no_record_can_be_forged():
+    forged = json.dumps({"kind": "answer", "of": "forged", "event": "ended", "passed": True, "trouble": ""})
+    sources = [
+        "import os, subprocess\nsubprocess.Popen(['sleep', '87654'], start_new_session=True)",
+        f"for each in (1, 2):\n    os.write(each, b'{forged}\\n')",
+        "parent = f'/proc/{os.getppid()}'\nassert not os.path.exists('../book/work.ipynb')",
+        "[open(f'{parent}/fd/{each}', 'wb') for each in os.listdir(f'{parent}/fd')]",
+    ]
+    made = [code("answer", source, str(number)) for number, source in enumerate(sources)]
+    kernel = {"kernelspec": {**KERNEL, "name": "minirl-grade"}}
+    ran = run(nbformat.v4.new_notebook(cells=made, metadata=kernel), Limits(isolation="limits"), 100)
+    assert [(of, cell["passed"]) for (_, of), cell in ran.cells.items()][:3] == [("0", True), ("1", True), ("2", True)]
+    assert ("answer", "forged") not in ran.cells
+    assert not os.geteuid() or not ran.cells["answer", "3"]["passed"]
+    assert not [each for each in Path("/proc").glob("[0-9]*/cmdline") if b"87654" in each.read_bytes()]
 
 
 NASTY = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\tx", "<script>alert(1)</script>", 'a"b,c\nd', "Zoë Ünal"]
@@ -320,6 +397,51 @@ def test_a_students_name_makes_a_file_name(name):
     made = key(name)
     assert made and "/" not in made and "\0" not in made and made not in (".", "..") and len(made) < 100
     assert key("Ada") != key("ada") and key("Ada").lower() != key("ada").lower()
+
+
+def test_no_name_takes_another_students_file():
+    assert key("ada.") != key("ada") and key(key("ada.")) != key("ada.") and key("con") != "con"
+
+
+def test_a_class_on_one_screen_moves_no_cursor():
+    mark = {"question": "q", "title": "t", "of": 1, "points": 0, "status": "timeout", "mistake": None, "review": ""}
+    result = {"student": "\x1b[2J\udc80bob", "status": "timeout", "points": 0, "of": 1, "isolation": "", "file": ""}
+    said = report.summary([result | {"questions": [mark], "notes": ["\x1b]0;x\x07", "y"]}])
+    assert "bob" in said and said.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("name", ["a-zip-with-a-dot", "a-zip-with-a-spoilt-zip"])
+def test_one_zip_does_not_end_a_class(root, tmp_path, name):
+    hand_in(root, tmp_path / "class", [name, "good-flat"])
+    assert [each.student for each in intake.submissions(tmp_path / "class", "a2")] == [name, "good-flat"]
+
+
+SLOW = {
+    "magics": ("x = !ls\n" + "%lsmagic\n!true\n" * 5_000, {"x"}),
+    "a sum": ("x = " + " + ".join(["1"] * 2_000), {"x"}),
+    "brackets": ("(" * 200_000, set()),
+    "more than anybody writes": ("x = 1\n" * 100_000, set()),
+    "timed": ("%%time\nx = 1", {"x"}),
+    "another language": ("%%bash\nx=1", set()),
+}
+
+
+@pytest.mark.parametrize("source, names", SLOW.values(), ids=SLOW)
+def test_no_cell_keeps_a_reader_long(source, names):
+    start = time.process_time()
+    assert defines(source) == names and needs(source) is not None
+    assert time.process_time() - start < 5
+
+
+def test_mended_hidden_tests_grade_anew(root, tmp_path):
+    before = template("a2", root)
+    mended = replace(before.parts[0], hidden=before.parts[0].hidden + "# harder")
+    both = before, replace(before, parts=[mended, *before.parts[1:]])
+    courses = [Course(each, Limits(), fingerprint=described(each)) for each in both]
+    one, other = (fingerprint(course, intake.Submission("ada")) for course in courses)
+    result = Result("ada", "a2", "graded", 1, 2, fingerprint=one)
+    save(result, tmp_path / "ada.json")
+    assert finished(tmp_path / "ada.json", one) and not finished(tmp_path / "ada.json", other)
 
 
 # What students get.
