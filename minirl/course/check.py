@@ -75,7 +75,7 @@ def hidden(name: str, answer, cases: Sequence[tuple] = (), look: Callable[[Any],
     question = replace(question, look=look or question.look)
     verdict = judge(question, answer, [*(question.cases() if question.cases else ()), *cases])
     if verdict.status in ("wrong", "error"):
-        verdict = said(question, verdict.status, verdict.mistake or HIDDEN_FAILED, verdict.mistake)
+        verdict = not_passed(question, verdict.status, verdict.mistake or HIDDEN_FAILED, verdict.mistake)
     verdict.insist()
 
 
@@ -102,48 +102,64 @@ def find(name: str) -> Question:
 def judge(question: Question, answer, cases: Sequence[tuple] | None = None) -> Verdict:
     """What is to be said of an answer, on the question's own cases or on others."""
     try:
-        sentence, status, mistake = compared(question, answer, cases) if question.cases else ("", "passed", None)
-        if status == "passed" and question.look is not None:
-            sentence, status, mistake = looked_at(question, answer)
+        failing = compared(question, answer, cases) if question.cases else None
+        if failing is None and question.look is not None:
+            failing = looked_at(question, answer)
     except WroteNothingYet:
-        return said(question, "not_started", "not started yet. " + question.hint)
+        return not_passed(question, "not_started", "not started yet. " + question.hint)
     except CalledTheAnswer as cheat:
-        return said(question, "wrong", CALLS.format(cheat.name))
-    if status != "passed":
-        return said(question, status, sentence, mistake)
+        return not_passed(question, "wrong", CALLS.format(cheat.name))
+    if failing is not None:
+        return failing
     points = f"{question.points} point{'s' * (question.points != 1)}"
     return Verdict("passed", f"✔ {question.id} {question.title}: passed ({points}).")
 
 
-Finding = tuple[str, str, str | None]  # sentence, status, and the sentence again where it is that of a known mistake
+def not_passed(question: Question, status: str, sentence: str, mistake: str | None = None) -> Verdict:
+    return Verdict(status, f"✘ {question.id} {question.title}: {sentence.strip()}", mistake)
 
 
-def compared(question: Question, answer, cases: Sequence[tuple] | None) -> Finding:
-    """An answer beside the right one, on every case."""
+def compared(question: Question, answer, cases: Sequence[tuple] | None) -> Verdict | None:
+    """An answer beside the right one, on every case: what is wrong with it, or None."""
     if not callable(answer):
-        return f"expected a function, got {type(answer).__name__}: pass it without calling it.", "error", None
+        sentence = f"expected a function, got {type(answer).__name__}: pass it without calling it."
+        return not_passed(question, "error", sentence)
     cases = list(question.cases() if cases is None else cases)
-    how = question.gradients, (), question.call
-    found = [observe(answer, inputs, question.gradients, question.forbidden, question.call) for inputs in cases]
-    expected = [observe(question.right, inputs, *how) for inputs in cases]
-    pairs = list(zip(expected, found, strict=True))
-    wrong = [place for place, (ours, theirs) in enumerate(pairs) if theirs.error or difference(question, ours, theirs)]
-    if not wrong:
-        return "", "passed", None
-    ran = any(each.error is None for each in found)  # to stop with the same error is not yet the same mistake
-    mistakes = (*question.mistakes, *general(question)) if ran else ()
-    known = [(mistake, wrong) for mistake in mistakes for wrong in mistake.answers]
-    made = [(mistake, [observe(wrong, inputs, *how) for inputs in cases]) for mistake, wrong in known]
-    # Whoever makes a mistake and forgets a detach as well is told of the mistake first.
-    for same in (alike, same_values) if not all(same_values(*pair, question) for pair in pairs) else (alike,):
-        for mistake, theirs in made:
-            if all(same(*pair, question) for pair in zip(theirs, found, strict=True)):
-                return mistake.says, "wrong", mistake.says
-    first = wrong[0]
+    found = on_each(question, answer, cases, question.forbidden)
+    expected = on_each(question, question.right, cases)
+    pairs = enumerate(zip(expected, found, strict=True))
+    first = next((place for place, (ours, theirs) in pairs if theirs.error or difference(question, ours, theirs)), None)
+    if first is None:
+        return None
+    if mistake := known_mistake(question, cases, expected, found):
+        return not_passed(question, "wrong", mistake, mistake)
     start = after(first) + given(cases[first])
     if found[first].error is not None:
-        return start + crash(found[first]), "error", None
-    return f"{start}{difference(question, *pairs[first])} {question.hint}", "wrong", None
+        return not_passed(question, "error", start + crash(found[first]))
+    sentence = difference(question, expected[first], found[first])
+    return not_passed(question, "wrong", f"{start}{sentence} {question.hint}")
+
+
+def on_each(question: Question, answer: Callable, cases: list[tuple], forbidden: Sequence[Callable] = ()) -> list[Seen]:
+    """What an answer does on each case."""
+    return [observe(answer, inputs, question.gradients, forbidden, question.call) for inputs in cases]
+
+
+def known_mistake(question: Question, cases: list[tuple], expected: list[Seen], found: list[Seen]) -> str | None:
+    """The sentence of the mistake whose answer does the same as this one on every case, or None."""
+    if all(each.error is not None for each in found):  # to stop with the same error is not yet the same mistake
+        return None
+    mistakes = [(mistake.says, wrong) for mistake in known_of(question) for wrong in mistake.answers]
+    made = [(says, on_each(question, wrong, cases)) for says, wrong in mistakes]
+
+    def first_that(same: Callable) -> str | None:
+        pairs = ((says, zip(theirs, found, strict=True)) for says, theirs in made)
+        return next((says for says, both in pairs if all(same(*pair, question) for pair in both)), None)
+
+    right_values = all(same_values(*pair, question) for pair in zip(expected, found, strict=True))
+    # Whoever makes a mistake and forgets a detach as well is told of the mistake first. Where the values are right,
+    # only the gradients tell one mistake from another.
+    return first_that(alike) or (None if right_values else first_that(same_values))
 
 
 GENERAL = {
@@ -156,14 +172,14 @@ GENERAL = {
 CUT = {"the values are right, but the gradient is cut off: nothing could learn from them.": Tensor.detach}
 
 
-def general(question: Question) -> list[Mistake]:
-    """Mistakes that any question knows: what comes of its right answer where one more thing is done to it."""
+def known_of(question: Question) -> list[Mistake]:
+    """Its own mistakes, and those of any question: one more thing done to what its right answer returns."""
 
     def changed(change: Callable) -> Callable:
         return lambda *inputs: change(question.right(*inputs))
 
     slips = GENERAL | (CUT if question.gradients else {})
-    return [Mistake(says, changed(change)) for says, change in slips.items()]
+    return [*question.mistakes, *(Mistake(says, changed(change)) for says, change in slips.items())]
 
 
 def after(passed: int) -> str:
@@ -177,8 +193,8 @@ def given(inputs: Sequence) -> str:
     return f"for {', '.join(map(repr, inputs))} " if texts and inputs else ""
 
 
-def looked_at(question: Question, answer) -> Finding:
-    """What `look` says; where that begins with the sentence of a mistake, it is that mistake."""
+def looked_at(question: Question, answer) -> Verdict | None:
+    """What `look` says of an answer, or None; where that begins with the sentence of a mistake, it is that mistake."""
     if answer is None or answer is ...:
         raise WroteNothingYet
     try:
@@ -188,15 +204,13 @@ def looked_at(question: Question, answer) -> Finding:
     except CalledTheAnswer:
         raise
     except Exception as error:
-        return crash(Seen(error=error, where=place(error))), "error", None
-    known = next(
-        (mistake.says for mistake in question.mistakes if sentence and sentence.startswith(mistake.says)), None
-    )
-    return (sentence, "wrong", known) if sentence else ("", "passed", None)
+        return not_passed(question, "error", crash(Seen(error=error, where=place(error))))
+    return not_passed(question, "wrong", sentence, mistake_in(question, sentence)) if sentence else None
 
 
-def said(question: Question, status: str, sentence: str, mistake: str | None = None) -> Verdict:
-    return Verdict(status, f"✘ {question.id} {question.title}: {sentence.strip()}", mistake)
+def mistake_in(question: Question, sentence: str) -> str | None:
+    """The sentence of a known mistake that something begins with."""
+    return next((mistake.says for mistake in question.mistakes if sentence.startswith(mistake.says)), None)
 
 
 def alike(one: Seen, other: Seen, question: Question) -> bool:
@@ -223,6 +237,19 @@ def crash(seen: Seen) -> str:
 
 def difference(question: Question, expected: Seen, found: Seen) -> str:
     """The first thing in which an answer differs, in one sentence; nothing where it does not."""
+    if sentence := kind_difference(expected, found):
+        return sentence
+    for number, (ours, theirs) in enumerate(zip(expected.parts, found.parts, strict=True), 1):
+        which = f"part {number} of the result" if len(expected.parts) > 1 else "the result"
+        if sentence := part_difference(which, ours, theirs, question.tolerance):
+            return sentence
+    if found.changed:
+        return f"your function changes its input number {found.changed[0] + 1} in place; work on a copy."
+    return gradient_difference(question, expected, found)
+
+
+def kind_difference(expected: Seen, found: Seen) -> str:
+    """Nothing, one thing, or several: the first thing that has to be right."""
     if found.returned == "nothing" and expected.returned != "nothing":
         wanted = "" if isinstance(expected.parts[0], Tensor) else f", not {expected.parts[0]!r}"
         return f"your function returns nothing{wanted}; is there a return?"
@@ -232,12 +259,10 @@ def difference(question: Question, expected: Seen, found: Seen) -> str:
         return f"expected {expected.returned}, got {found.returned}."
     if found.returned == "1 things" != expected.returned:
         return f"expected {expected.returned}, got it inside a tuple or list; take it out, with [0]."
-    for number, (ours, theirs) in enumerate(zip(expected.parts, found.parts, strict=True), 1):
-        which = f"part {number} of the result" if len(expected.parts) > 1 else "the result"
-        if sentence := part_difference(which, ours, theirs, question.tolerance):
-            return sentence
-    if found.changed:
-        return f"your function changes its input number {found.changed[0] + 1} in place; work on a copy."
+    return ""
+
+
+def gradient_difference(question: Question, expected: Seen, found: Seen) -> str:
     for index, ours, theirs in zip(question.gradients, expected.gradients, found.gradients, strict=True):
         which = f"the gradient with respect to input number {index + 1}"
         if (ours is None) != (theirs is None):

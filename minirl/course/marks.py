@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass, field, replace
 
 from minirl.course.answers import shortly
-from minirl.course.check import CALLS, HIDDEN_FAILED, find, judge
+from minirl.course.check import CALLS, HIDDEN_FAILED, find, judge, mistake_in
 from minirl.course.rebuild import Part, Template
 from minirl.course.run import Ran
 from minirl.course.witness import agrees, replayed
@@ -108,11 +108,6 @@ def evidence(cell: dict, nonce: str) -> list[dict]:
     return [each for each in cell.get("witnesses", []) if isinstance(each, dict) and each.get("nonce") == nonce]
 
 
-def known(part: Part, said: str) -> str | None:
-    """The sentence of a known mistake that something begins with."""
-    return next((each.says for each in find(part.question).mistakes if said.startswith(each.says)), None)
-
-
 def failed(part: Part, error: list[str], before: list[str] | None) -> Mark:
     """What a check said, or what kept it from saying something."""
     kind, words = error
@@ -121,7 +116,7 @@ def failed(part: Part, error: list[str], before: list[str] | None) -> Mark:
     if kind in FAILED:
         question = find(part.question)
         said = words.removeprefix(f"✘ {question.id} {question.title}: ")
-        return mark(part, FAILED[kind], said, mistake=known(part, said))
+        return mark(part, FAILED[kind], said, mistake=mistake_in(question, said))
     if before:
         return mark(part, "error", f"the cell with your answer stopped with {told(*before)}")
     if kind == "NameError" and (lost := next((name for name in part.checked if f"'{name}'" in words), None)):
@@ -132,7 +127,7 @@ def failed(part: Part, error: list[str], before: list[str] | None) -> Mark:
 def reserved(made: Mark, part: Part, failing: str) -> Mark:
     """The same in a sentence that an answer had no part in."""
     fixed = HIDDEN_FAILED if failing == "hidden" else "it does not pass its check; run that to read why."
-    made.message = SAID.get(made.status) or known(part, made.message) or fixed
+    made.message = SAID.get(made.status) or mistake_in(find(part.question), made.message) or fixed
     return made
 
 

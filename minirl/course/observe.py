@@ -12,7 +12,7 @@ from types import GeneratorType
 import torch
 from torch import Tensor
 
-TRUE = (Tensor, torch.nn.Parameter, bool, int, float, str, bytes, type(None), GeneratorType)
+HONEST = (Tensor, torch.nn.Parameter, bool, int, float, str, bytes, type(None), GeneratorType)  # as type, not as kind
 called: list[str] = []  # forbidden functions, in whatever thread they were called
 tape: list[tuple] = []  # what answers that are looked at were given, and what they returned: for a comparison outside
 
@@ -41,6 +41,22 @@ class Seen:
     where: str = ""
 
 
+def observe(
+    answer: Callable,
+    inputs: Sequence,
+    wanted: Sequence[int] = (),
+    forbidden: Sequence[Callable] = (),
+    call: Callable | None = None,
+) -> Seen:
+    """Call `answer` on copies of `inputs`, gradients wanted by position; and see what it returns and changes."""
+    given = fresh(inputs, wanted)
+    # A leaf that wants a gradient cannot be changed in place: what the answer gets is one step further.
+    passed = [each * 1 if index in wanted else each for index, each in enumerate(given)]
+    seen = seen_in(call or apply, [answer, *passed], forbidden, [given[index] for index in wanted])
+    seen.changed = [index for index, new in enumerate(passed) if not the_same(inputs[index], new)]
+    return seen
+
+
 def fresh(inputs: Sequence, wanted: Sequence[int]) -> list:
     """The inputs as leaves of their own, those in `wanted` with a gradient to come."""
     copies = [each.clone() if isinstance(each, Tensor) else copy.deepcopy(each) for each in inputs]
@@ -49,28 +65,18 @@ def fresh(inputs: Sequence, wanted: Sequence[int]) -> list:
     return copies
 
 
-def observe(
-    answer: Callable,
-    inputs: Sequence,
-    wanted: Sequence[int] = (),
-    forbidden: Sequence[Callable] = (),
-    call: Callable | None = None,
-) -> Seen:
-    """Call `answer` on copies of `inputs`; whatever it raises is part of what is seen, but for a stub and a cheat."""
-    given, seen = fresh(inputs, wanted), Seen()
-    # A leaf that wants a gradient cannot be changed in place: what the answer gets is one step further.
-    passed = [each * 1 if index in wanted else each for index, each in enumerate(given)]
+def seen_in(call: Callable, arguments: list, forbidden: Sequence[Callable], leaves: list[Tensor]) -> Seen:
+    """What came of a call; whatever is raised is part of what is seen, but for a stub and a cheat."""
+    seen = Seen()
     try:
-        result = watched(call or apply, [answer, *passed], forbidden)
-        seen.returned, seen.parts = taken_apart(result)
-        seen.gradients = gradients(seen.parts, [given[index] for index in wanted])
+        seen.returned, seen.parts = taken_apart(watched(call, arguments, forbidden))
+        seen.gradients = gradients(seen.parts, leaves)
     except NotImplementedError as error:
         raise WroteNothingYet from error
     except CalledTheAnswer:
         raise
     except Exception as error:
         seen.error, seen.where = error, place(error)
-    seen.changed = [index for index, new in enumerate(passed) if not the_same(inputs[index], new)]
     return seen
 
 
@@ -120,7 +126,7 @@ def refuse(name: str) -> None:
 
 def plain(thing):
     """The same, of types that tell the truth; one of a student's own could learn from a comparison, or lie in it."""
-    if type(thing) in TRUE:
+    if type(thing) in HONEST:
         return thing
     if isinstance(thing, torch.nn.Module):  # looked at, never compared
         return thing
