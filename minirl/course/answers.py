@@ -54,12 +54,6 @@ def parsed(data: bytes) -> dict:
     return notebook
 
 
-def shortly(thing, most: int = 120) -> str:
-    """One printable line of it."""
-    line = "".join(letter if letter.isprintable() else " " for letter in str(thing))
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
 def cell(raw: dict) -> Cell:
     source, metadata = raw.get("source", ""), raw.get("metadata")
     if isinstance(source, list):
@@ -69,6 +63,89 @@ def cell(raw: dict) -> Cell:
     names = [each if isinstance(each, str) else "" for each in (raw.get("id"), name)]
     clean = source.encode("utf-8", "replace").decode() if isinstance(source, str) else ""
     return Cell(clean.replace("\r\n", "\n"), *names, raw.get("cell_type") == "code")
+
+
+def cleaned(student: list[Cell]) -> list[Cell]:
+    """The same cells, none of which says to nbval how it is to be run."""
+    return [replace(cell, source=without_markers(cell.source)) for cell in student]
+
+
+def without_markers(source: str) -> str:
+    """A cell of which no line is an order to nbval."""
+    if "NBVAL_" not in source and "PYTEST_VALIDATE_" not in source:
+        return source
+    lines = [
+        line if not re.fullmatch(r"\s*#[#\s]*(NBVAL_\w+|PYTEST_VALIDATE_\w+)\s*", line) else "# (a marker was here)"
+        for line in source.splitlines()
+    ]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The answer to one question: its source, the places of its cells, and what is to be said of that."""
+
+    source: str | None
+    places: tuple[int, ...] = ()
+    note: str = ""
+
+
+Placed = tuple[int, Cell]  # where it stands in the notebook
+
+
+def answer_to(answer_id: str, label: str, names: tuple[str, ...], stub: str, student: list[Cell]) -> Found:
+    """The answer in the cell that is marked as its own, else in one that defines its names; the last one counts."""
+    code = [(place, cell) for place, cell in enumerate(student) if cell.code]
+    marked = marked_as(answer_id, label, code)
+    written = [(place, cell) for place, cell in marked if not is_stub(cell.source, stub)]
+    defining = [(place, cell) for place, cell in code if set(names) & defines(cell.source)]
+    defining = [(place, cell) for place, cell in defining if not is_stub(cell.source, stub)]
+    places = tuple(place for place, _ in marked)
+    if written:
+        count = len(written)
+        note = f"the answer to {label} is there {count} times; the last one counts" if count > 1 else ""
+        return completed(written[-1], Found(written[-1][1].source, places, note), label, names, defining)
+    if defining:  # it was written into a cell of its own
+        place, cell = defining[-1]
+        note = f"the answer to {label} was found in another cell" if marked else ""
+        return Found(cell.source, (*places, place), note)
+    return Found(marked[-1][1].source if marked else None, places)
+
+
+def marked_as(answer_id: str, label: str, code: list[Placed]) -> list[Placed]:
+    """The cells with an answer's grade_id, else with its id, else with its first line."""
+    line = re.compile(rf"^#\s*GRADED:\s*{re.escape(label)}\b", re.M)
+    ways = (
+        lambda cell: cell.grade_id == answer_id,
+        lambda cell: cell.id == answer_id,
+        lambda cell: bool(line.search(cell.source)) and not elsewhere(cell, answer_id, label),
+    )
+    return next((hits for way in ways if (hits := [(place, cell) for place, cell in code if way(cell)])), [])
+
+
+def elsewhere(cell: Cell, answer_id: str, label: str) -> bool:
+    """Whether it is the answer of that label in another assignment."""
+    return any(name.endswith(f"-{label}") and name != answer_id for name in (cell.id, cell.grade_id))
+
+
+def completed(last: Placed, found: Found, label: str, names: tuple[str, ...], defining: list[Placed]) -> Found:
+    """An answer, together with the cell that defines what is missing in it: it was split."""
+    missing = set(names) - defines(found.source)
+    rest = [(place, cell) for place, cell in defining if missing & defines(cell.source) and place not in found.places]
+    if not rest:
+        return found
+    pieces = sorted([last, rest[-1]], key=lambda piece: piece[0])
+    whole = "\n\n".join(cell.source for _, cell in pieces)
+    return Found(whole, (*found.places, rest[-1][0]), f"the answer to {label} was found in two cells")
+
+
+def is_stub(source: str, stub: str) -> bool:
+    """Whether nothing was written: the cell as it was given, but for blanks."""
+    return without_blanks(source) == without_blanks(stub)
+
+
+def without_blanks(source: str) -> str:
+    return "".join(source.split())
 
 
 @lru_cache(maxsize=2 * MOST_CELLS)
@@ -120,65 +197,7 @@ def needs(source: str, at_once: bool = False) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
-def is_stub(source: str, stub: str) -> bool:
-    """Whether nothing was written: the cell as it was given, but for blanks."""
-    return "".join(source.split()) == "".join(stub.split())
-
-
-@dataclass(frozen=True)
-class Found:
-    """The answer to one question: its source, the cells it was taken from, and what is to be said of that."""
-
-    source: str | None
-    places: tuple[int, ...] = ()
-    note: str = ""
-
-
-def find(known: str, label: str, names: tuple[str, ...], stub: str, student: list[Cell]) -> Found:
-    """The answer cell by grade_id, else id, else its first line, else the function it defines; the last one counts."""
-    marker = re.compile(rf"^#\s*GRADED:\s*{re.escape(label)}\b", re.M)
-    ways = (
-        lambda cell: cell.grade_id == known,
-        lambda cell: cell.id == known,
-        lambda cell: bool(marker.search(cell.source)) and not elsewhere(cell, known, label),
-    )
-    code = [(place, cell) for place, cell in enumerate(student) if cell.code]
-    marked = next((hits for way in ways if (hits := [(p, c) for p, c in code if way(c)])), [])
-    written = [(p, c) for p, c in marked if not is_stub(c.source, stub)]
-    defining = [(p, c) for p, c in code if set(names) & defines(c.source) and not is_stub(c.source, stub)]
-    places = tuple(place for place, _ in marked)
-    if not written and defining:  # it was written into a cell of its own
-        place, cell = defining[-1]
-        note = f"the answer to {label} was found in another cell" if marked else ""
-        return Found(cell.source, (*places, place), note)
-    if not written:
-        return Found(marked[-1][1].source if marked else None, places)
-    place, cell = written[-1]
-    note = f"the answer to {label} is there {len(written)} times; the last one counts" if len(written) > 1 else ""
-    missing = set(names) - defines(cell.source)
-    rest = [(p, c) for p, c in defining if missing & defines(c.source) and p not in places]
-    if missing and rest:  # it was split
-        pieces = sorted([(place, cell), rest[-1]], key=lambda piece: piece[0])
-        joined = "\n\n".join(piece.source for _, piece in pieces)
-        return Found(joined, (*places, rest[-1][0]), f"the answer to {label} was found in two cells")
-    return Found(cell.source, places, note)
-
-
-def elsewhere(cell: Cell, known: str, label: str) -> bool:
-    """Whether it is the answer of that label in another assignment."""
-    return any(name.endswith(f"-{label}") and name != known for name in (cell.id, cell.grade_id))
-
-
-def without_markers(source: str) -> str:
-    """A cell of which no line is an order to nbval."""
-    if "NBVAL_" not in source and "PYTEST_VALIDATE_" not in source:
-        return source
-    lines = [
-        line if not re.fullmatch(r"\s*#[#\s]*(NBVAL_\w+|PYTEST_VALIDATE_\w+)\s*", line) else "# (a marker was here)"
-        for line in source.splitlines()
-    ]
-    return "\n".join(lines)
-
-
-def cleaned(student: list[Cell]) -> list[Cell]:
-    return [replace(cell, source=without_markers(cell.source)) for cell in student]
+def shortly(thing, most: int = 120) -> str:
+    """One printable line of it."""
+    line = "".join(letter if letter.isprintable() else " " for letter in str(thing))
+    return line if len(line) <= most else line[: most - 1] + "…"

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import nbformat
 
-from minirl.course.answers import Cell, Found, cleaned, defines, find, needs
+from minirl.course.answers import Cell, Found, answer_to, cleaned, defines, needs, without_blanks
 from minirl.course.assign import HIDDEN, KERNEL, SOLUTION, STUB, asked, source_path, stubbed
+from minirl.course.questions import Question
 
 CHECKERS = "from minirl.course.check import check, hidden\nfrom minirl.course.witness import witness\n"
 
@@ -60,16 +61,21 @@ class Template:
 
 
 def template(name: str, root: Path, public: bool = False) -> Template:
-    """Read from the source; `public`: from what students have, without solutions and hidden tests."""
+    """An assignment, read from the source; `public`: from what students have, without solutions and hidden tests."""
     path = root / "assignments" / name / f"{name}.ipynb" if public else source_path(name, root)
-    notebook = nbformat.read(path, as_version=4)
+    made = sorted_out(name, nbformat.read(path, as_version=4))
+    if not made.parts:
+        raise ValueError(f"{path} has no graded cells")
+    return made
+
+
+def sorted_out(name: str, notebook) -> Template:
+    """The code cells by what they are for: before all answers, an answer, its check, or between the answers."""
     made = Template(name, [], [], [])
     questions, answers = iter(asked(notebook)), []
-    for cell in notebook.cells:
+    for cell in (each for each in notebook.cells if each.cell_type == "code"):
         marks = cell.metadata.get("nbgrader", {})
-        if cell.cell_type != "code":
-            continue
-        made.given[squeezed(HIDDEN.sub("", SOLUTION.sub(stubbed, cell.source)))] = None
+        made.given[without_blanks(HIDDEN.sub("", SOLUTION.sub(stubbed, cell.source)))] = None
         if marks.get("solution"):
             answers.append(cell)
         elif marks.get("grade"):
@@ -80,31 +86,45 @@ def template(name: str, root: Path, public: bool = False) -> Template:
             made.between.append((len(answers), cell.source))
         else:
             made.setup.append(cell.source)
-    if not made.parts:
-        raise ValueError(f"{path} has no graded cells")
     return made
 
 
-def part(question, answer, check, imports: str) -> Part:
+def part(question: Question, answer, check, imports: str) -> Part:
     stub = SOLUTION.sub(stubbed, answer.source)
-    stub = stub if STUB.splitlines()[0] in stub else ""  # a student's own copy, already written into
-    names = tuple(sorted(defines(answer.source)))
-    tree = ast.parse(check.source)
+    witness, checked, calls = witnessing(check.source)
+    return Part(
+        question=question.id,
+        points=question.points,
+        answer_id=answer.metadata.nbgrader.grade_id,
+        check_id=check.metadata.nbgrader.grade_id,
+        label=question.id.split(".")[-1],
+        names=tuple(sorted(defines(answer.source))),
+        solution=answer.source,
+        stub=stub if STUB.splitlines()[0] in stub else "",  # a student's own copy, already written into
+        check=HIDDEN.sub("", check.source),
+        hidden="\n".join(each["inside"] for each in HIDDEN.finditer(check.source)),
+        imports=imports,
+        checked=checked,
+        witness=witness,
+        calls=calls,
+    )
+
+
+def witnessing(check: str) -> tuple[str, tuple[str, ...], int]:
+    """A check's cell with witness(...) for check(...) and hidden(...), the names they look at, and their number."""
+    tree = ast.parse(check)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     calls = [node for node in calls if node.func.id in ("check", "hidden")]
-    looked = [name for node in calls for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)]
-    checked = tuple(sorted({name.id for name in looked}))
+    looked_at = {name.id for node in calls for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
     for node in calls:
         node.func.id = "witness"
-    label = question.id.split(".")[-1]
-    ids = answer.metadata.nbgrader.grade_id, check.metadata.nbgrader.grade_id
-    public, hidden = HIDDEN.sub("", check.source), "\n".join(each["inside"] for each in HIDDEN.finditer(check.source))
-    how = public, hidden, imports, checked, ast.unparse(tree), len(calls)
-    return Part(question.id, question.points, *ids, label, names, answer.source, stub, *how)
+    return ast.unparse(tree), tuple(sorted(looked_at)), len(calls)
 
 
-def squeezed(source: str) -> str:
-    return "".join(source.split())
+def import_lines(source: str) -> str:
+    """The imports of a set-up cell, so that a name taken for something else costs nothing."""
+    tree = ast.parse("\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))))
+    return "\n".join(ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 @dataclass(frozen=True)
@@ -122,12 +142,56 @@ class Work:
 def work(assignment: Template, notebook: list[Cell]) -> Work:
     """Find the answers; what is neither an answer nor a cell of the assignment's own is a helper."""
     student = cleaned(notebook)
-    answers = {
-        part.answer_id: find(part.answer_id, part.label, part.names, part.stub, student) for part in assignment.parts
-    }
+    parts = assignment.parts
+    answers = {each.answer_id: answer_to(each.answer_id, each.label, each.names, each.stub, student) for each in parts}
     taken = {place for found in answers.values() for place in found.places}
-    helpers = [cell.source for place, cell in enumerate(student) if cell.code and place not in taken]
-    return Work(answers, [source for source in helpers if source.strip() and squeezed(source) not in assignment.given])
+    others = [cell.source for place, cell in enumerate(student) if cell.code and place not in taken]
+    helpers = [source for source in others if source.strip() and without_blanks(source) not in assignment.given]
+    return Work(answers, helpers)
+
+
+def rebuilt(
+    assignment: Template,
+    taken: Work,
+    nonce: str,
+    reference: Collection[str] = (),
+    checked: Collection[str] | None = None,
+    dropped: Collection[int] = (),
+):
+    """The notebook to run. `reference`: answers replaced by the instructor's; `checked`: the only checks to make;
+    `dropped`: helper cells to leave out."""
+    begin = f"from minirl.course.witness import begin\nbegin({nonce!r}, {assignment.parts[0].question!r})"
+    cells = [code("begin", begin), *(code("setup", source) for source in assignment.setup)]
+    own = [each for each in assignment.parts if each.answer_id not in reference]
+    wanted = [each for each in own if checked is None or each.check_id in checked]
+    cells += answers_and_checks(assignment, taken, reference, wanted, dropped)
+    cells += [cell for each in wanted for cell in behind(each)]
+    return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": {**KERNEL, "name": "minirl-grade"}})
+
+
+def answers_and_checks(
+    assignment: Template, taken: Work, reference: Collection[str], wanted: list[Part], dropped: Collection[int]
+) -> list:
+    """Each answer, then what needs it: the instructor's cells, the helper cells, and its check if that is wanted."""
+    places, between = placed(assignment, taken), needed_between(assignment, taken)
+    cells = helper_cells(taken, places, dropped, 0)
+    for number, each in enumerate(assignment.parts, 1):
+        answer = each.solution if each.answer_id in reference else taken.answers[each.answer_id].source
+        cells.append(code("answer", answer or each.stub, each.answer_id))
+        cells += [code("between", source, each.answer_id) for place, source in between if place == number]
+        helpers = helper_cells(taken, places, dropped, number)
+        renaming = [cell for cell in helpers if set(each.names) & defines(cell.source)]
+        cells += [cell for cell in helpers if cell not in renaming]
+        if each in wanted:
+            cells.append(beside(each, "check", each.check))
+        cells += renaming  # they give the answer's name to something else: no check should see that
+    return cells
+
+
+def helper_cells(taken: Work, places: list[int], dropped: Collection[int], number: int) -> list:
+    """Those that stand after so many answers."""
+    here = [index for index, place in enumerate(places) if place == number and index not in dropped]
+    return [code("helper", taken.helpers[index], str(index)) for index in here]
 
 
 def placed(assignment: Template, taken: Work) -> list[int]:
@@ -157,50 +221,17 @@ def needed_between(assignment: Template, taken: Work) -> list[tuple[int, str]]:
     return kept[::-1]
 
 
-def rebuilt(
-    assignment: Template,
-    taken: Work,
-    nonce: str,
-    reference: Collection[str] = (),
-    checked: Collection[str] | None = None,
-    dropped: Collection[int] = (),
-):
-    """The notebook to run. `reference`: answers replaced by the instructor's; `checked`: the only checks to make."""
-    cells = [
-        code("begin", f"from minirl.course.witness import begin\nbegin({nonce!r}, {assignment.parts[0].question!r})")
-    ]
-    cells += [code("setup", source) for source in assignment.setup]
-    places, between, behind = placed(assignment, taken), needed_between(assignment, taken), []
-    for number in range(len(assignment.parts) + 1):
-        if number:
-            each = assignment.parts[number - 1]
-            source = each.solution if each.answer_id in reference else taken.answers[each.answer_id].source
-            cells.append(code("answer", source or each.stub, each.answer_id))
-        owner = each.answer_id if number else ""
-        cells += [code("between", source, owner) for place, source in between if place == number]
-        here = [index for index, place in enumerate(places) if place == number and index not in dropped]
-        spent = [index for index in here if number and set(each.names) & defines(taken.helpers[index])]
-        cells += [code("helper", taken.helpers[index], str(index)) for index in here if index not in spent]
-        if number and (checked is None or each.check_id in checked) and each.answer_id not in reference:
-            cells.append(beside(each, "check", each.check))
-            behind += [beside(each, "hidden", each.hidden)] if each.hidden else []
-            behind += [beside(each, "canary", f"{each.check}\n{each.hidden}", each.checked)]
-            behind += [beside(each, "witness", each.witness)]
-        cells += [code("helper", taken.helpers[index], str(index)) for index in spent]
-    kernel = {"kernelspec": {**KERNEL, "name": "minirl-grade"}}
-    return nbformat.v4.new_notebook(cells=cells + behind, metadata=kernel)
+def behind(each: Part) -> list:
+    """What comes after all that a student will read about: the hidden tests, the canary and the witness."""
+    cells = [beside(each, "hidden", each.hidden)] if each.hidden else []
+    cells.append(beside(each, "canary", f"{each.check}\n{each.hidden}", each.checked))
+    return [*cells, beside(each, "witness", each.witness)]
 
 
 def beside(each: Part, kind: str, source: str, nothing: Collection[str] = ()):
     """A cell that runs among the student's names and leaves them as they are."""
     call = f"_aside({each.check_id!r}, {each.whole(source)!r}, {tuple(nothing)!r})"
     return code(kind, f"from minirl.course.witness import aside as _aside\n{call}", each.check_id)
-
-
-def import_lines(source: str) -> str:
-    """The imports of a set-up cell, so that a name taken for something else costs nothing."""
-    tree = ast.parse("\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))))
-    return "\n".join(ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def code(kind: str, source: str, of: str = ""):

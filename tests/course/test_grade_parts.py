@@ -21,10 +21,9 @@ from submissions import RIGHT, book, saved, zipped
 
 from minirl.cli import main
 from minirl.course import a1, a2, intake, report
-from minirl.course.answers import Cell, cells, defines, find, needs, without_markers
+from minirl.course.answers import Cell, answer_to, cells, defines, needs, without_markers
 from minirl.course.batch import fingerprint, finished, key, save
-from minirl.course.check import ASSIGNMENTS, judge
-from minirl.course.check import find as find_question
+from minirl.course.check import ASSIGNMENTS, find, judge
 from minirl.course.grade import Course, described, written
 from minirl.course.marks import Result, failed, passes
 from minirl.course.observe import close, plain, tape
@@ -156,7 +155,7 @@ def test_an_answer_is_found_by_each_of_four_marks():
         Cell(source),
     ):
         others = [Cell("print(1)"), Cell("# GRADED: q10\ndef g(): ..."), Cell(source, code=False)]
-        found = find("a2-q1", "q1", ("f",), stub, [*others, cell])
+        found = answer_to("a2-q1", "q1", ("f",), stub, [*others, cell])
         assert (found.source, found.places, found.note) == (cell.source, (3,), "")
 
 
@@ -268,15 +267,15 @@ def test_numbers_leave_the_kernel_as_they_are():
 
 def test_a_forged_or_missing_witness_agrees_with_nothing():
     ours = [{"parts": [packed(torch.tensor([1.0, 2.0]))], "gradients": [], "changed": []}]
-    assert agrees(find_question("a2.q1a"), ours, ours)
+    assert agrees(find("a2.q1a"), ours, ours)
     for theirs in ([], ours * 2, [{"error": "ValueError"}], [{"called": "centered"}], [{**ours[0], "parts": []}]):
-        assert not agrees(find_question("a2.q1a"), ours, theirs)
+        assert not agrees(find("a2.q1a"), ours, theirs)
 
 
 def test_no_question_takes_the_catalogues_own_answer():
     """It is in the package that students have."""
     for name in (name for assignment in ASSIGNMENTS for name in import_module(f"minirl.course.{assignment}").QUESTIONS):
-        question = find_question(name)
+        question = find(name)
         assert "minirl's own" in judge(question, lambda *inputs, right=question.right: right(*inputs)).message
 
 
@@ -301,7 +300,7 @@ def test_nothing_learns_from_a_comparison_or_lies_in_one():
 def record_of(part, answer) -> list[dict]:
     """What leaves a kernel of an answer that is looked at."""
     tape.clear()
-    assert judge(find_question(part.question), answer).status == "passed"
+    assert judge(find(part.question), answer).status == "passed"
     return [{"given": [kept(each) for each in given], "made": packed(made)} for given, made in tape]
 
 
