@@ -307,7 +307,11 @@ WITH_ITS_GRAPH = (
 def told_loss(answer) -> str | None:
     """Of a right step: whether it returns its loss as a float."""
     inputs = steps()[1]
-    loss, expected = answer(*small_run(*inputs)), training_step(*small_run(*inputs))
+    policy, rollout, _ = small_run(*inputs)
+    pushes, weights = settled(rollout)
+    now = policy.log_probs(rollout.prompts, rollout.responses, rollout.mask)
+    expected = (clipped_with(now, rollout, pushes) * weights).sum().item()
+    loss = answer(*small_run(*inputs))
     if loss is None:
         return SAYS_NOTHING
     if isinstance(loss, torch.Tensor):

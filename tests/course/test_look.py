@@ -1,9 +1,11 @@
 """Answers that are looked at and not compared, what hidden tests say of them, and parts that wait for an answer."""
 
+from types import FunctionType
+
 import pytest
 import torch
 
-from minirl.course import a1
+from minirl.course import a1, a2
 from minirl.course.check import NotPassed, check, find, hidden, judge, passed
 from minirl.course.observe import close
 
@@ -94,3 +96,9 @@ def test_pythons_own_floats_are_compared_in_full():
     third = torch.tensor(1 / 3, dtype=torch.float64)
     assert close(third, 1 / 3, 1e-6) and not close(third, 1 / 3 + 1e-8, 1e-6)
     check("a1.q3a", lambda rewards: sum(not any(group) for group in rewards.tolist()) / len(rewards))
+
+
+def test_what_is_looked_at_is_not_compared_with_the_answer_that_refuses_to_run(capsys):
+    right = a2.training_step
+    check("a2.q6", FunctionType(right.__code__, right.__globals__, argdefs=right.__defaults__))
+    assert "passed" in capsys.readouterr().out
