@@ -388,7 +388,8 @@ def trained_well(answer, seeds: tuple[int, int] = (0, 1), seconds: float = SECON
         if not (hasattr(policy, "greedy") and hasattr(policy, "entropy")):
             return NO_POLICY
         if took > seconds:
-            return f"your training took {took:.0f} s of processor time; expected at most {seconds:.0f} s, and a few are enough."
+            spent = f"your training took {took:.0f} s of processor time"
+            return f"{spent}; expected at most {seconds:.0f} s, and a few are enough."
         found.append((sorting.exact_match(prompts, policy.greedy(prompts)[0]).mean().item(), policy))
         if found[-1][0] < ENOUGH - 0.1:
             return diagnosis(policy, prompts)

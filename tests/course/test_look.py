@@ -1,7 +1,5 @@
 """Answers that are looked at and not compared, what hidden tests say of them, and parts that wait for an answer."""
 
-from types import FunctionType
-
 import pytest
 import torch
 
@@ -98,7 +96,16 @@ def test_pythons_own_floats_are_compared_in_full():
     check("a1.q3a", lambda rewards: sum(not any(group) for group in rewards.tolist()) / len(rewards))
 
 
-def test_what_is_looked_at_is_not_compared_with_the_answer_that_refuses_to_run(capsys):
-    right = a2.training_step
-    check("a2.q6", FunctionType(right.__code__, right.__globals__, argdefs=right.__defaults__))
+def own_step(policy, rollout, optimizer):
+    pushes, weights = a2.settled(rollout)
+    now = policy.log_probs(rollout.prompts, rollout.responses, rollout.mask)
+    loss = (a2.clipped_with(now, rollout, pushes) * weights).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def test_a_look_needs_no_answer_that_refuses_to_run(capsys):
+    check("a2.q6", own_step)
     assert "passed" in capsys.readouterr().out
