@@ -98,7 +98,7 @@ def answer_to(answer_id: str, label: str, names: tuple[str, ...], stub: str, stu
     code = [(place, cell) for place, cell in enumerate(student) if cell.code]
     marked = marked_as(answer_id, label, code)
     written = [(place, cell) for place, cell in marked if not is_stub(cell.source, stub)]
-    defining = [(place, cell) for place, cell in code if set(names) & defines(cell.source)]
+    defining = [(place, cell) for place, cell in code if set(names) & named(cell.source)]
     defining = [(place, cell) for place, cell in defining if not is_stub(cell.source, stub)]
     places = tuple(place for place, _ in marked)
     if written:
@@ -167,6 +167,15 @@ def defines(source: str) -> set[str]:
     if (parsed := tree(source)) is None:
         return set(re.findall(r"^(?:def|class)\s+(\w+)", source, re.M))
     return set().union(*(bound(node) for node in outside_functions(parsed)))
+
+
+def named(source: str) -> set[str]:
+    """The names that a cell is for: its functions, and what it assigns alone; a plot's variables are in passing."""
+    if (parsed := tree(source)) is None:
+        return defines(source)
+    targets = [target for node in parsed.body if isinstance(node, ast.Assign) for target in node.targets]
+    functions = [node for node in parsed.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    return set().union(*map(bound, [*functions, *targets]))
 
 
 def bound(node: ast.AST) -> set[str]:

@@ -381,14 +381,15 @@ def test_a_terminal_that_lacks_a_letter_hears_the_rest(tmp_path, monkeypatch):
     (tmp_path / "results").mkdir()
     mark = {"question": "a2.q1a", "title": "x", "status": "wrong", "points": 0, "of": 2, "message": "", "mistake": "so"}
     result = {"student": "Zoë", "assignment": "a2", "status": "timeout", "points": 0, "of": 2, "isolation": ""}
-    result |= {"notes": [], "questions": [mark | {"review": ""}]}
+    result |= {"file": "", "notes": [], "questions": [mark | {"review": ""}]}
     (tmp_path / "results" / "zoe.json").write_text(json.dumps(result), "utf-8")
     said = io.TextIOWrapper(io.BytesIO(), "ascii")
     monkeypatch.setattr("sys.stdout", said)
     with pytest.raises(SystemExit) as exit:
         main(["report", str(tmp_path)])
     said.flush()
-    assert exit.value.code == 1 and b"1 ? so" in said.buffer.getvalue() and b"Zo?: timeout" in said.buffer.getvalue()
+    printed = said.buffer.getvalue()
+    assert exit.value.code == 1 and b"1 ? a2.q1a" in printed and b"Zo?: timeout" in printed
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "CON", "x" * 300, ".", "", "a\0b", "Ada", "ada"])
