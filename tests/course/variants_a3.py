@@ -47,7 +47,8 @@ def value_loss_by_where(values, returns, old_values, clip):
     errors = values - returns.detach()
     if clip is None:
         return errors.square() / 2
-    held = old_values + torch.clamp(values - old_values, -clip, clip)
+    before = old_values.detach()
+    held = before + torch.clamp(values - before, -clip, clip)
     other = held - returns.detach()
     return torch.where(errors.abs() > other.abs(), errors, other).pow(2) * 0.5
 
