@@ -85,27 +85,24 @@ def judged(part: Part, ran: Ran, nonce: str, reference: Reference, frank: bool =
     """The mark of a question whose cells have been run; not `frank`: in a kernel with answers of the instructor's."""
     cells = {kind: ran.cells.get((kind, part.check_id), {}) for kind in ("check", "hidden", "canary", "witness")}
     shown = {kind: evidence(cell, nonce) for kind, cell in cells.items()}
-    if failing := next((kind for kind in ("check", "hidden") if cells[kind] and not cells[kind]["passed"]), None):
-        error = cells[failing].get("error", ["", "the check did not end well"])
-        before = [ran.cells.get((kind, part.answer_id), {}).get("error") for kind in ("answer", "between")]
-        made = failed(part, error, before[0] or before[1])
-        if not (shown[failing] and not shown[failing][0]["changed"]):
-            made.mistake = None  # not to be counted: who knows what said so
-        return made if frank and failing == "check" else reserved(made, part, failing)
-    try:
-        called = [each["called"] for report in shown["witness"] for each in report.get("seen", []) if "called" in each]
-        reason = doubt(part, shown, cells["canary"], reference)
-    except Exception as error:  # what was shown is not of our making
-        called, reason = [], f"what was shown of it cannot be read ({type(error).__name__})"
-    if called:
-        return mark(part, "wrong", CALLS.format(shortly(called[0], 40)))
-    if reason:
-        return mark(part, "needs_review", SAID["needs_review"], review=reason)
-    return mark(part, "passed")
+    failing = next((kind for kind in ("check", "hidden") if cells[kind] and not cells[kind]["passed"]), None)
+    if failing is None:
+        return believed(part, shown, cells["canary"], reference)
+    made = failed(part, cells[failing].get("error", ["", "the check did not end well"]), error_before(part, ran))
+    if not shown[failing] or shown[failing][0]["changed"]:
+        made.mistake = None  # not to be counted: who knows what said so
+    return made if frank and failing == "check" else reserved(made, part, failing)
 
 
 def evidence(cell: dict, nonce: str) -> list[dict]:
+    """What a cell has shown in this run, and in no other."""
     return [each for each in cell.get("witnesses", []) if isinstance(each, dict) and each.get("nonce") == nonce]
+
+
+def error_before(part: Part, ran: Ran) -> list[str] | None:
+    """What stopped the answer's own cell, or one of the instructor's that comes of it."""
+    errors = [ran.cells.get((kind, part.answer_id), {}).get("error") for kind in ("answer", "between")]
+    return errors[0] or errors[1]
 
 
 def failed(part: Part, error: list[str], before: list[str] | None) -> Mark:
@@ -135,6 +132,20 @@ def told(kind: str, words: str) -> str:
     """An exception in one line; of a cell's file only the line is kept."""
     words = re.sub(r"\(\S+\.py, line (\d+)\)", r"(line \1)", words)
     return f"{shortly(kind, 80)}: {shortly(words, 200)}" if words else shortly(kind, 80)
+
+
+def believed(part: Part, shown: dict[str, list[dict]], canary: dict, reference: Reference) -> Mark:
+    """The mark of a question whose checks passed: of its points, unless what was shown of the answer speaks against."""
+    try:
+        called = [each["called"] for report in shown["witness"] for each in report.get("seen", []) if "called" in each]
+        reason = doubt(part, shown, canary, reference)
+    except Exception as error:  # what was shown is not of our making
+        called, reason = [], f"what was shown of it cannot be read ({type(error).__name__})"
+    if called:
+        return mark(part, "wrong", CALLS.format(shortly(called[0], 40)))
+    if reason:
+        return mark(part, "needs_review", SAID["needs_review"], review=reason)
+    return mark(part, "passed")
 
 
 def doubt(part: Part, shown: dict[str, list[dict]], canary: dict, reference: Reference) -> str:

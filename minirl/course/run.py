@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import nbformat
@@ -17,8 +17,19 @@ import minirl
 from minirl.course import engine
 
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
-_alive: set[subprocess.Popen] = set()
+ALWAYS = {
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "OMP_NUM_THREADS": "1",
+    "MINIRL_FAST": "1",
+    "MPLBACKEND": "agg",
+    "CUDA_VISIBLE_DEVICES": "",
+    "HF_HUB_OFFLINE": "1",
+    "PIP_NO_INDEX": "1",
+}
 STARTING = 150  # seconds that a kernel may take to start on a busy machine
+_alive: set[subprocess.Popen] = set()
 
 
 @dataclass(frozen=True)
@@ -67,15 +78,7 @@ def prepare(box: Path, notebook, limits: Limits, seconds: float) -> None:
         (box / name).mkdir(parents=True)
     nbformat.write(notebook, box / "book" / "work.ipynb")
     (box / "book" / "pytest.ini").write_text("[pytest]\n")
-    settings = {
-        "isolation": limits.isolation,
-        "seconds": int(seconds) + 60,
-        "memory": limits.memory,
-        "file_size": limits.file_size,
-        "processes": limits.processes,
-        "box": str(box),
-        "hidden": limits.hidden,
-    }
+    settings = {**asdict(limits), "seconds": int(seconds) + 60, "box": str(box)}  # of processor time: the last resort
     launch = [sys.executable, "-m", "minirl.course.kernel", json.dumps(settings), "{connection_file}"]
     spec = {"argv": launch, "display_name": "grading", "language": "python", "env": {}}
     (box / "kernels" / "minirl-grade" / "kernel.json").write_text(json.dumps(spec))
@@ -86,6 +89,7 @@ def environment(box: Path) -> dict[str, str]:
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     home = str(box / "home")
     return kept | {
+        **ALWAYS,
         "HOME": home,
         "TMPDIR": home,
         "IPYTHONDIR": f"{home}/ipython",
@@ -95,15 +99,6 @@ def environment(box: Path) -> dict[str, str]:
         "JUPYTER_CONFIG_DIR": f"{home}/jupyter",
         "JUPYTER_DATA_DIR": f"{home}/jupyter-data",
         "PYTHONPATH": str(Path(minirl.__file__).parent.parent),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1",
-        "MINIRL_FAST": "1",
-        "MPLBACKEND": "agg",
-        "CUDA_VISIBLE_DEVICES": "",
-        "HF_HUB_OFFLINE": "1",
-        "PIP_NO_INDEX": "1",
     }
 
 
@@ -152,27 +147,32 @@ def end_all() -> None:
 
 
 def what_happened(record: str, code: int | None, box: Path) -> Ran:
-    lines = [json.loads(line) for line in record.split("\n")[:-1]]
-    ran, begun = Ran(), None
+    """Read from the record; a cell that began and did not end has the trouble, if none was recorded before."""
+    lines = [json.loads(line) for line in record.split("\n")[:-1]]  # a last one without its end was cut off
+    ran = Ran()
     for line in lines:
-        place = (line.get("kind", ""), line.get("of", ""))
-        if line["event"] == "begins":
-            begun = place
-            continue
-        ran.cells[place], begun = line, None
-        if place[0] in engine.OURS and not line["passed"]:
-            ran.broken = ran.broken or f"in {place[0]}: {' '.join(line.get('error', [line['trouble']]))}"
-        if line["trouble"] and not ran.trouble:
-            ran.trouble, ran.at = line["trouble"], place
-    if begun is not None and not ran.trouble:
-        ran.trouble, ran.at = ("timeout" if code is None else "died"), begun
-    if ran.broken:
-        return ran
-    if ran.trouble == "no kernel" or (not lines and code is not None):
-        ran.broken = last_line(box / "book" / "log")
-    elif not lines:
-        ran.broken = f"no cell had begun after {STARTING} seconds"
+        if line["event"] == "ended":
+            take_down(ran, line)
+    if lines and lines[-1]["event"] == "begins" and not ran.trouble:
+        ran.trouble, ran.at = ("timeout" if code is None else "died"), cell_of(lines[-1])
+    if not ran.broken and (ran.trouble == "no kernel" or not lines):
+        hung = not lines and code is None
+        ran.broken = f"no cell had begun after {STARTING} seconds" if hung else last_line(box / "book" / "log")
     return ran
+
+
+def take_down(ran: Ran, line: dict) -> None:
+    """How a cell ended. Where one fails in which nothing of the student's runs, the run itself is broken."""
+    place = cell_of(line)
+    ran.cells[place] = line
+    if place[0] in engine.OURS and not line["passed"]:
+        ran.broken = ran.broken or f"in {place[0]}: {' '.join(line.get('error', [line['trouble']]))}"
+    if line["trouble"] and not ran.trouble:
+        ran.trouble, ran.at = line["trouble"], place
+
+
+def cell_of(line: dict) -> tuple[str, str]:
+    return line.get("kind", ""), line.get("of", "")
 
 
 def last_line(log: Path) -> str:
