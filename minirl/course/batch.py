@@ -28,6 +28,7 @@ def fingerprint(course: Course, submission: Submission) -> str:
 
 
 def content(entry: Entry) -> bytes:
+    """What is in a file, or why it cannot be read."""
     try:
         return entry.read()
     except Exception as error:
@@ -65,6 +66,7 @@ class Job:
         if (out / "results").exists() and not resume:
             raise ValueError(f"{out} has results already; give another --out, or --resume to go on")
         self.name, self.out, self.all = name, out, submissions(path, name)
+        self.stopping = threading.Event()
         if not self.all:
             raise ValueError(f"nothing was handed in at {path}: expected notebooks, folders of them, or zips")
         self.course = opened(name, root, limits, [path, out])
@@ -75,7 +77,6 @@ class Job:
 
     def results(self, workers: int) -> Iterator[Result]:
         """Results as they are ready, each already on disk."""
-        self.stopping = threading.Event()
         with ThreadPoolExecutor(workers) as pool:
             waiting = [pool.submit(self.one, submission) for submission in self.todo]
             try:

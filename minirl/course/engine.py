@@ -145,6 +145,7 @@ def troubled(item, call) -> str:
     if isinstance(error, Died) or (error and "Kernel dead" in str(error)):
         process = getattr(getattr(item.parent.kernel.km, "provisioner", None), "process", None)
         code = process.poll() if process else None
+        # By SIGKILL or SIGXCPU, itself (-9, -24) or in a shell that says so (128 more).
         return {-9: "killed", -24: "timeout", 137: "killed", 152: "timeout"}.get(code, "died")
     if getattr(item.parent.kernel, "leaving", False):
         return "died"

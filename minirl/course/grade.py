@@ -15,6 +15,7 @@ from minirl.course.rebuild import Part, Template, Work, rebuilt, template, work
 from minirl.course.run import Budget, Limits, Ran
 
 MOST_KERNELS = 12  # for one submission
+MOST_NOTEBOOKS = 20  # of one submission that are looked into
 
 
 @dataclass
@@ -77,21 +78,13 @@ def graded(course: Course, submission: Submission) -> Result:
 
 
 def chosen(assignment: Template, submission: Submission, result: Result) -> Work | None:
-    """The work in the notebook with most answers, or None where there is nothing to grade."""
+    """The work to grade, or None where there is none; `result` is told which notebook that is, or what is missing."""
     if not submission.notebooks:
         if submission.refused:
             raise Unusable(submission.refused)
         result.notes = ["no notebook was handed in"]
         return None
-    works, problems = [], []
-    for entry in submission.notebooks[:20]:
-        try:
-            works.append((work(assignment, cells(entry.read())), entry))
-        except Exception as error:  # the next file may be whole
-            problems.append(error)
-    if not works:
-        raise problems[0]
-    taken, entry = max(works, key=lambda each: len(written(assignment, each[0])))
+    taken, entry = fullest(assignment, submission.notebooks[:MOST_NOTEBOOKS])
     result.file = entry.name
     if len(submission.notebooks) > 1:
         result.notes.append(f"{len(submission.notebooks)} notebooks were handed in; {entry.name} was graded")
@@ -102,6 +95,19 @@ def chosen(assignment: Template, submission: Submission, result: Result) -> Work
         result.notes.append(f"no cell of {assignment.name} is in it")
         return None
     return taken
+
+
+def fullest(assignment: Template, notebooks: list[Entry]) -> tuple[Work, Entry]:
+    """The work with most answers, and where it lies; where no notebook can be read, the first one's error."""
+    works, problems = [], []
+    for entry in notebooks:
+        try:
+            works.append((work(assignment, cells(entry.read())), entry))
+        except Exception as error:  # the next file may be whole
+            problems.append(error)
+    if not works:
+        raise problems[0]
+    return max(works, key=lambda each: len(written(assignment, each[0])))
 
 
 def written(assignment: Template, taken: Work) -> list[Part]:
@@ -117,26 +123,26 @@ class Marking:
         self.course, self.taken, self.notes = course, taken, notes
         self.parts = course.assignment.parts
         self.done: dict[str, Mark] = {part.check_id: not_started(part) for part in self.parts}
-        self.open = written(course.assignment, taken)
-        self.replaced: set[str] = set()
-        self.dropped: set[int] = set()
-        self.judged: set[str] = set()
-        self.doubted: list[Part] = []
-        self.charged: list[Part] = []
+        self.judged: set[str] = set()  # the check_ids of those in `done` whose cells have been run
+        self.open = written(course.assignment, taken)  # still to be run
+        self.replaced: set[str] = set()  # the answer_ids for which the instructor's answers stand
+        self.dropped: set[int] = set()  # helper cells that are left out
+        self.doubted: list[Part] = []  # found doubtful together with the first, which was replaced
+        self.charged: list[Part] = []  # charged with a trouble that a helper cell may have made
 
     def marks(self) -> list[Mark]:
         budget = Budget(self.course.limits.whole)
         for _ in range(MOST_KERNELS):
             if budget.left < 1 or not (self.open or self.carried()):
                 break
-            self.once(budget.left)
+            self.run_once(budget.left)
         for part in self.open:
             if part.check_id not in self.judged:
                 self.done[part.check_id] = in_trouble(part, "timeout")
         return [self.done[part.check_id] for part in self.parts]
 
-    def once(self, seconds: float) -> None:
-        """One kernel."""
+    def run_once(self, seconds: float) -> None:
+        """Run all that is open in one kernel; what it cannot settle is open again afterwards."""
         nonce, checked = secrets.token_hex(8), [part.check_id for part in self.open]
         book = rebuilt(self.course.assignment, self.taken, nonce, self.replaced, checked, self.dropped)
         ran = running.run(book, self.course.limits, seconds)
@@ -215,10 +221,11 @@ def checked(file: Path, root: Path, seconds: float) -> Result:
     """A student's own look: the public checks alone, on the student's own machine."""
     notebook = cells(file.read_bytes())
     known = sorted(path.parent.name for path in root.glob("assignments/*/*.ipynb"))
-    found = {name: work(template(name, root, public=True), notebook) for name in known}
-    ids = {name: [each for each in taken.answers.values() if each.source] for name, taken in found.items()}
-    name = max(known, key=lambda each: len(ids[each]), default=None)
-    if not name or not ids[name]:
+    assignments = {name: template(name, root, public=True) for name in known}
+    works = {name: work(assignment, notebook) for name, assignment in assignments.items()}
+    answered = {name: sum(bool(found.source) for found in taken.answers.values()) for name, taken in works.items()}
+    name = max(known, key=answered.__getitem__, default=None)
+    if not name or not answered[name]:
         raise ValueError(f"{file} is none of the assignments in {root / 'assignments'}: {', '.join(known) or 'none'}")
-    course = Course(template(name, root, public=True), Limits(cell=seconds, isolation="none"))
+    course = Course(assignments[name], Limits(cell=seconds, isolation="none"))
     return graded(course, Submission(file.stem, [Entry((file.name,), file.read_bytes)]))

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 LARGEST = 100_000_000  # bytes of a notebook, most of them outputs that nobody runs
 LARGEST_ZIP = 1_000_000_000  # bytes of a zip, and of all that is in it
 MOST = 20_000  # files
-SQUEEZED = 200  # times smaller than what is in it: a bomb
+MOST_SQUEEZED = 200  # times larger inside than in the zip; beyond it is a bomb
 LEFT_OUT = {"__MACOSX", ".ipynb_checkpoints"}
 CANVAS = re.compile(r"(?P<name>.+?)(_late)?_(?P<number>\d{3,})_(?P<upload>\d{4,})_.+", re.IGNORECASE)
 MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d{3,})_assignsubmission_.+")
@@ -54,12 +54,7 @@ def submissions(path: Path, assignment: str) -> list[Submission]:
     if not path.exists():
         raise Unusable(f"there is nothing at {path}")
     folders, entries = found(path)
-    top = {entry.parts[0] for entry in entries if len(entry.parts) > 1} | folders
-    shell = next((name for name in ("submitted", path.stem) if top == {name}), None)
-    if shell and all(entry.parts[0] == shell for entry in entries) and any(len(e.parts) > 2 for e in entries):
-        entries = [Entry(entry.parts[1:], entry.read, entry.refused) for entry in entries]
-        inner = path / shell
-        folders = {each.name for each in inner.iterdir() if each.is_dir()} if inner.is_dir() else set()
+    folders, entries = without_shell(path, folders, entries)
     folders = {named(name) for name in folders if not name.startswith(".") and name not in LEFT_OUT}
     students = {name: Submission(name) for name in folders}
     for entry in entries:
@@ -74,11 +69,23 @@ def submissions(path: Path, assignment: str) -> list[Submission]:
 def found(path: Path) -> tuple[set[str], list[Entry]]:
     """The folders right below, and all files that may be notebooks."""
     if path.is_file() and path.suffix == ".zip":
-        return set(), wanted(unpacked((), partial(limited, path, LARGEST_ZIP)))
+        return set(), wanted(unzipped((), partial(read_limited, path, LARGEST_ZIP)))
     if path.is_file():
-        return set(), [Entry((path.name,), partial(limited, path, LARGEST))]
+        return set(), [Entry((path.name,), partial(read_limited, path, LARGEST))]
     folders = {each.name for each in path.iterdir() if each.is_dir() and not each.is_symlink()}
     return folders, wanted(walked(path))
+
+
+def without_shell(path: Path, folders: set[str], entries: list[Entry]) -> tuple[set[str], list[Entry]]:
+    """The same from inside the one folder that all of it lies in: nbgrader's, or one called like the zip."""
+    top = {entry.parts[0] for entry in entries if len(entry.parts) > 1} | folders
+    shell = next((name for name in ("submitted", path.stem) if top == {name}), None)
+    alone = all(entry.parts[0] == shell for entry in entries)
+    if not (shell and alone and any(len(entry.parts) > 2 for entry in entries)):
+        return folders, entries
+    inner = path / shell
+    folders = {each.name for each in inner.iterdir() if each.is_dir()} if inner.is_dir() else set()
+    return folders, [replace(entry, parts=entry.parts[1:]) for entry in entries]
 
 
 def wanted(entries: Iterator[Entry]) -> list[Entry]:
@@ -108,18 +115,18 @@ def walked(folder: Path) -> Iterator[Entry]:
             elif not path.is_file():
                 yield Entry(parts, bytes, f"{name} is not a file")
             elif name.lower().endswith(".zip"):
-                yield from unpacked((*parts[:-1], path.stem), partial(limited, path, LARGEST_ZIP))
+                yield from unzipped((*parts[:-1], path.stem), partial(read_limited, path, LARGEST_ZIP))
             else:
-                yield Entry(parts, partial(limited, path, LARGEST))
+                yield Entry(parts, partial(read_limited, path, LARGEST))
 
 
-def limited(path: Path, largest: int) -> bytes:
+def read_limited(path: Path, largest: int) -> bytes:
     if path.stat().st_size > largest:
         raise Unusable(f"{path.name} is larger than {largest // 1_000_000} MB")
     return path.read_bytes()
 
 
-def unpacked(prefix: tuple[str, ...], read: Callable[[], bytes], depth: int = 0) -> Iterator[Entry]:
+def unzipped(prefix: tuple[str, ...], read: Callable[[], bytes], depth: int = 0) -> Iterator[Entry]:
     """The files in a zip, and in zips in it, as if they lay in a folder of its name; a bad zip is one refused entry."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(read()))
@@ -134,9 +141,9 @@ def unpacked(prefix: tuple[str, ...], read: Callable[[], bytes], depth: int = 0)
     for member in members:
         parts = prefix + PurePosixPath(member.filename).parts
         if member.filename.lower().endswith(".zip") and depth == 0:
-            yield from unpacked((*parts[:-1], Path(parts[-1]).stem), partial(member_read, archive, member), depth + 1)
+            yield from unzipped((*parts[:-1], Path(parts[-1]).stem), partial(read_member, archive, member), depth + 1)
         else:
-            yield Entry(parts, partial(member_read, archive, member))
+            yield Entry(parts, partial(read_member, archive, member))
 
 
 def refuse_hostile(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> None:
@@ -152,11 +159,11 @@ def refuse_hostile(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> 
             raise Unusable(f"the zip has a link in it: {member.filename}")
         if member.flag_bits & 1:
             raise Unusable("the zip is encrypted")
-        if member.file_size > 1_000_000 and member.file_size > SQUEEZED * max(member.compress_size, 1):
-            raise Unusable(f"the zip is a bomb: {member.filename} is squeezed more than {SQUEEZED} times")
+        if member.file_size > 1_000_000 and member.file_size > MOST_SQUEEZED * max(member.compress_size, 1):
+            raise Unusable(f"the zip is a bomb: {member.filename} is squeezed more than {MOST_SQUEEZED} times")
 
 
-def member_read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     """A file of a zip; what its header says of its size is not believed."""
     with archive.open(member) as file:
         data = file.read(LARGEST + 1)
@@ -181,6 +188,13 @@ def named(name: str) -> str:
     return f"{found['name']}_{found['number']}" if found else name
 
 
+def add(submission: Submission, entry: Entry) -> None:
+    if entry.refused:
+        submission.refused = entry.refused
+    else:
+        submission.notebooks.append(entry)
+
+
 def keep_latest(submission: Submission) -> None:
     """Of several uploads to Canvas, the last: its number is the highest."""
     uploads = [(found := CANVAS.fullmatch(entry.parts[0])) and int(found["upload"]) for entry in submission.notebooks]
@@ -191,15 +205,8 @@ def keep_latest(submission: Submission) -> None:
         submission.refused = f"an earlier upload was left out: {', '.join(entry.parts[0] for entry in older)}"
 
 
-def add(submission: Submission, entry: Entry) -> None:
-    if entry.refused:
-        submission.refused = entry.refused
-    else:
-        submission.notebooks.append(entry)
-
-
 def likeliest(notebooks: list[Entry], assignment: str) -> list[Entry]:
-    """Those of the assignment's name if there are any; else those that do not lie in another assignment's folder."""
-    named = [entry for entry in notebooks if entry.parts[-1].lower() == f"{assignment}.ipynb"]
-    folder = [entry for entry in named if entry.parts[-2:-1] == (assignment,)]
-    return folder or named or notebooks
+    """Those of the assignment's name that lie in a folder of this name; else those of its name; else all."""
+    called_so = [entry for entry in notebooks if entry.parts[-1].lower() == f"{assignment}.ipynb"]
+    in_its_folder = [entry for entry in called_so if entry.parts[-2:-1] == (assignment,)]
+    return in_its_folder or called_so or notebooks

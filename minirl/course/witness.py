@@ -75,7 +75,7 @@ def witness(name: str, answer, cases=None, look=None) -> None:
     question, seen = checks.find(name), []
     for inputs in [] if question.cases is None else question.cases() if cases is None else cases:
         try:
-            seen.append(written(observe(answer, inputs, question.gradients, question.forbidden, question.call)))
+            seen.append(to_json(observe(answer, inputs, question.gradients, question.forbidden, question.call)))
         except CalledTheAnswer as cheat:
             seen.append({"called": cheat.name})
         except WroteNothingYet:
@@ -89,7 +89,7 @@ def show(kind: str, what: list) -> None:
     display({MIME: {"nonce": _begun["nonce"], "changed": changed(), kind: what}, "text/plain": ""}, raw=True)
 
 
-def written(seen: Seen) -> dict:
+def to_json(seen: Seen) -> dict:
     """What was seen of one call, as JSON."""
     if seen.error is not None:
         return {"error": type(seen.error).__name__}
@@ -105,6 +105,7 @@ def kept(thing):
 
 
 def packed(thing):
+    """As JSON, numbers to the last bit; of what cannot be written so, the name of its type."""
     if thing is None or isinstance(thing, bool | int | str):
         return {"is": thing}
     if isinstance(thing, float):
@@ -121,9 +122,41 @@ def packed(thing):
             return {"several": [packed(each) for each in thing]} if several else {"kind": type(thing).__name__}
     if thing.numel() > LONGEST:
         return {"kind": f"tensor of {thing.numel()}"}
-    kind, values = str(thing.dtype).removeprefix("torch."), thing.detach().cpu().double().contiguous()
-    data = base64.b64encode(values.numpy().tobytes()).decode()
-    return {"dtype": kind, "shape": list(thing.shape), "data": data}
+    data = base64.b64encode(thing.detach().cpu().double().contiguous().numpy().tobytes()).decode()
+    return {"dtype": str(thing.dtype).removeprefix("torch."), "shape": list(thing.shape), "data": data}
+
+
+def agrees(question, reference: list[dict], found: list[dict]) -> bool:
+    """Whether an answer did on each input what the instructor's did."""
+    if len(reference) != len(found) or not all("parts" in each for each in found):
+        return False
+    question = replace(question, tolerance=LENIENT * question.tolerance)
+    pairs = zip(reference, found, strict=True)
+    return all(checks.alike(from_json(ours), from_json(theirs), question) for ours, theirs in pairs)
+
+
+def from_json(record: dict) -> Seen:
+    """What `to_json` wrote, read outside the kernel."""
+    if "parts" not in record:
+        return Seen(error=RuntimeError(record.get("error", record.get("called", "nothing"))))
+    parts, gradients = ([unpacked(each) for each in record[name]] for name in ("parts", "gradients"))
+    return Seen(parts, "", gradients, list(record["changed"]))
+
+
+def replayed(records: Sequence[dict]):
+    """An answer that does again what is on a tape."""
+    left = iter(records)
+
+    def again(*inputs):
+        record = next(left)
+        for ours, theirs in zip(inputs, record["given"], strict=True):
+            for weight, found in zip(ours.parameters() if theirs["weights"] else (), theirs["weights"], strict=True):
+                weight.data.copy_(unpacked(found))
+            for name in theirs["numbers"].keys() & getattr(ours, "__dict__", {}).keys():
+                setattr(ours, name, theirs["numbers"][name])
+        return unpacked(record["made"])
+
+    return again
 
 
 def unpacked(part: dict):
@@ -150,35 +183,3 @@ def policy(embedding: Tensor, encode: Tensor, decode: Tensor) -> SortingPolicy:
     for ours, theirs in zip(made.parameters(), (embedding, encode, decode), strict=True):
         ours.data.copy_(theirs)
     return made
-
-
-def replayed(records: Sequence[dict]):
-    """An answer that does again what is on a tape."""
-    left = iter(records)
-
-    def again(*inputs):
-        record = next(left)
-        for ours, theirs in zip(inputs, record["given"], strict=True):
-            for weight, found in zip(ours.parameters() if theirs["weights"] else (), theirs["weights"], strict=True):
-                weight.data.copy_(unpacked(found))
-            for name in theirs["numbers"].keys() & getattr(ours, "__dict__", {}).keys():
-                setattr(ours, name, theirs["numbers"][name])
-        return unpacked(record["made"])
-
-    return again
-
-
-def read(record: dict) -> Seen:
-    """The other way round, outside."""
-    if "parts" not in record:
-        return Seen(error=RuntimeError(record.get("error", record.get("called", "nothing"))))
-    parts, gradients = ([unpacked(each) for each in record[name]] for name in ("parts", "gradients"))
-    return Seen(parts, "", gradients, list(record["changed"]))
-
-
-def agrees(question, reference: list[dict], found: list[dict]) -> bool:
-    """Whether an answer did on each input what the instructor's did."""
-    question = replace(question, tolerance=LENIENT * question.tolerance)
-    pairs = list(zip(reference, found, strict=False))
-    same = len(reference) == len(found) and all("parts" in each for each in found)
-    return same and all(checks.alike(read(ours), read(theirs), question) for ours, theirs in pairs)
