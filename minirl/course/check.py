@@ -150,16 +150,24 @@ def known_mistake(question: Question, cases: list[tuple], expected: list[Seen], 
     if all(each.error is not None for each in found):  # to stop with the same error is not yet the same mistake
         return None
     mistakes = [(mistake.says, wrong) for mistake in known_of(question) for wrong in mistake.answers]
-    made = [(says, on_each(question, wrong, cases)) for says, wrong in mistakes]
-
-    def first_that(same: Callable) -> str | None:
-        pairs = ((says, zip(theirs, found, strict=True)) for says, theirs in made)
-        return next((says for says, both in pairs if all(same(*pair, question) for pair in both)), None)
-
-    right_values = all(same_values(*pair, question) for pair in zip(expected, found, strict=True))
+    likely = [(says, seen) for says, wrong in mistakes if (seen := same_on_each(question, wrong, cases, found))]
     # Whoever makes a mistake and forgets a detach as well is told of the mistake first. Where the values are right,
     # only the gradients tell one mistake from another.
-    return first_that(alike) or (None if right_values else first_that(same_values))
+    for says, seen in likely:
+        if all(alike(*pair, question) for pair in zip(seen, found, strict=True)):
+            return says
+    right_values = all(same_values(*pair, question) for pair in zip(expected, found, strict=True))
+    return likely[0][0] if likely and not right_values else None
+
+
+def same_on_each(question: Question, wrong: Callable, cases: list[tuple], found: list[Seen]) -> list[Seen]:
+    """What a wrong answer does on each case if its values are those found, else nothing: most differ on the first."""
+    made = []
+    for inputs, theirs in zip(cases, found, strict=True):
+        made.append(observe(wrong, inputs, question.gradients, (), question.call))
+        if not same_values(made[-1], theirs, question):
+            return []
+    return made
 
 
 GENERAL = {
