@@ -1,7 +1,7 @@
 """Assignments graded elsewhere: by plain nbval, by Gradescope's autograder, by a workflow in repositories on GitHub.
 
 No site can be reached from a test. What they would run is run here: their scripts, in their folders, by bash.
-MINIRL_ELSEWHERE=1 also runs setup.sh, which installs everything anew and takes minutes.
+MINIRL_ELSEWHERE=1 runs more of it, and setup.sh, which installs everything anew and takes minutes.
 """
 
 import json
@@ -34,6 +34,7 @@ COURSE = Path(__file__).parents[2]
 WORKFLOW = yaml.safe_load((COURSE / ".github" / "students" / "check.yml").read_text("utf-8"))
 HALF = {"q1a": WRONG, "q2": RIGHT["q2"], "q5": RIGHT["q5"]}  # one mistake, one not started
 pytestmark = pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash here")
+long = pytest.mark.skipif(not os.environ.get("MINIRL_ELSEWHERE"), reason="takes minutes: set MINIRL_ELSEWHERE=1")
 
 # As https://gradescope-autograders.readthedocs.io/en/latest/specs/ has it, of which we use a part.
 SEEN = {"enum": ["hidden", "after_due_date", "after_published", "visible"]}
@@ -180,6 +181,7 @@ def test_an_assignment_that_is_not_there_is_said_in_one_sentence(root, tmp_path,
     assert "expected one of: a2" in capsys.readouterr().err and not (tmp_path / "a9.zip").exists()
 
 
+@long
 def test_right_answers_get_all_points_whatever_the_file_is_called(root, image):
     ran = submitted(image, {"My work (2).ipynb": saved(book(root, **RIGHT)), "notes.txt": b"hello"})
     assert ran.returncode == 0, ran.stderr
@@ -199,6 +201,7 @@ def test_a_mistake_is_named_and_no_hidden_test_is_shown(root, image):
     assert not re.search(r"hidden|SOLUTION|2\.5, -1\.0", json.dumps(found["tests"]))
 
 
+@long
 def test_nothing_handed_in_is_no_failure_of_the_grader(image):
     assert submitted(image, {"report.pdf": b"%PDF"}).returncode == 0
     found = results(image)
@@ -218,7 +221,7 @@ def test_where_grading_fails_nobody_gets_a_zero(root, image):
         path.write_text(whole, "utf-8")
 
 
-@pytest.mark.skipif(not os.environ.get("MINIRL_ELSEWHERE"), reason="installs everything anew: set MINIRL_ELSEWHERE=1")
+@long
 def test_the_image_can_be_built(root, image, tmp_path):
     folder = tmp_path / "autograder"
     shutil.copytree(image, folder)
@@ -261,8 +264,11 @@ def pushed(repository: Path, content: bytes | None) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize(
     "written, code, points",
-    [(None, 1, "not_attempted, 0"), (HALF, 1, f"graded, {FULL - 4}"), (RIGHT, 0, f"graded, {FULL}")],
-    ids=["untouched", "half", "right"],
+    [
+        pytest.param(None, 1, "not_attempted, 0", id="untouched", marks=long),
+        pytest.param(HALF, 1, f"graded, {FULL - 4}", id="half"),
+        pytest.param(RIGHT, 0, f"graded, {FULL}", id="right", marks=long),
+    ],
 )
 def test_a_push_says_what_passes(root, repository, written, code, points):
     found, log, page = pushed(repository, saved(book(root, **written)) if written else None)
