@@ -14,6 +14,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+long = pytest.mark.skipif(not os.environ.get("MINIRL_CORPUS"), reason="takes long: set MINIRL_CORPUS=1")
 RECORDER = """
 import json, pytest
 
@@ -150,11 +151,13 @@ def test_a_dead_kernel_is_not_noticed_before_the_cells_time_is_over(tmp_path):
     assert found["next"]["outcome"] != "passed" or found["next"]["xfail"]
 
 
+@long
 def test_a_crash_in_compiled_code_looks_like_a_time_out(tmp_path):
     found, _ = run(tmp_path, cell("crashes", "import ctypes\nctypes.string_at(0)", limit=4))
     assert found["crashes"]["outcome"] == "failed" and found["crashes"]["late"] and found["crashes"]["seconds"] > 4
 
 
+@long
 def test_of_very_many_outputs_some_are_lost(tmp_path):
     """And with them the news that the cell has ended: five seconds later, the kernel is given up."""
     many = "from IPython.display import display\nfor number in range(20_000):\n    display(number)"
