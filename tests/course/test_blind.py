@@ -14,6 +14,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from matplotlib import rc_context
 
 from minirl.course.check import NotPassed
 from minirl.experiments import fast
@@ -39,7 +40,8 @@ def graded(assignment):
     """The graded cells of a source by the question that they check, and the names that its first cell makes."""
     cells = nbformat.read(SOURCES / assignment / f"{assignment}.ipynb", as_version=4).cells
     names = {}
-    exec(next(cell.source for cell in cells if cell.cell_type == "code"), names)
+    with rc_context():  # its style is for the notebook's pictures
+        exec(next(cell.source for cell in cells if cell.cell_type == "code"), names)
     checks = [(re.match(r'check\("([\w.]+)", (\w+)\)', cell.source), cell.source) for cell in cells]
     return {match[1]: (match[2], source) for match, source in checks if match}, names
 

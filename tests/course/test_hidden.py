@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from matplotlib import rc_context
 from test_questions import MISTAKES
 from variants import VARIANTS
 
@@ -31,8 +32,9 @@ def parts(assignment: str) -> dict:
 def set_up(assignment: str) -> dict:
     """What the assignment's first cells define."""
     found: dict = {}
-    for source in template(assignment, ROOT).setup:
-        exec(source, found)
+    with rc_context():  # its style is for the notebook's pictures
+        for source in template(assignment, ROOT).setup:
+            exec(source, found)
     return found
 
 
