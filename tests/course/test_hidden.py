@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from matplotlib import rc_context
-from test_questions import MISTAKES
+from test_questions import MISTAKES, TRAINED
 from variants import VARIANTS
 
 from minirl.course import check as checks
@@ -17,7 +17,7 @@ from minirl.course.rebuild import template
 from minirl.experiments import fast
 
 ROOT = Path(__file__).parents[2]
-TRAINED = {"a2.q7", "a4.q5"}  # minutes each; what their `look` says is tested in test_look.py and test_improving.py
+# What is said of a trained answer is tested in test_look.py and test_improving.py.
 STYLES = [(name, style) for name, styles in VARIANTS.items() if name not in TRAINED for style in styles]
 WRONG = {name: each for name, each in MISTAKES.items() if each[0].id not in TRAINED}
 WRONG = dict(list(WRONG.items())[:: fast(1, 5)])
