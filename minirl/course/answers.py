@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import nbformat
-
+from minirl.course.formats import nbformat
 from minirl.course.intake import Unusable
 
 MOST_CELLS = 5_000

@@ -11,9 +11,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import nbformat
-
 from minirl.course.check import find, judge
+from minirl.course.formats import nbformat
 from minirl.course.questions import Question
 
 STUB = "# YOUR CODE HERE\nraise NotImplementedError()"

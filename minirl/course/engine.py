@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from queue import Empty
 
-sys.modules.setdefault("rfc3987_syntax", None)  # jsonschema would parse a grammar for a second, for addresses we lack
+sys.modules.setdefault("rfc3987_syntax", None)  # as in formats.py
 
 import nbval.kernel  # noqa: E402
 import pytest  # noqa: E402

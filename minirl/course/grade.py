@@ -13,6 +13,7 @@ from minirl.course.kernel import isolation, unreadable
 from minirl.course.marks import Mark, Reference, Result, in_trouble, judged, not_started, reference_of
 from minirl.course.rebuild import Part, Template, Work, rebuilt, template, work
 from minirl.course.run import Budget, Limits, Ran
+from minirl.course.warm import Warm
 
 MOST_KERNELS = 12  # for one submission
 MOST_NOTEBOOKS = 20  # of one submission that are looked into
@@ -26,6 +27,7 @@ class Course:
     limits: Limits
     reference: Reference = field(default_factory=dict)
     fingerprint: str = ""
+    warm: Warm | None = None  # held as long as kernels are wanted from it
 
     def prove(self) -> None:
         """Grade the instructor's own answers first; ValueError unless they get full marks on this machine."""
@@ -42,9 +44,12 @@ def opened(name: str, root: Path, limits: Limits, hidden: list[Path]) -> Course:
     assignment = template(name, root)
     folders = tuple(str(each.resolve()) for each in [*hidden, root])
     limits = replace(limits, isolation=limits.isolation or isolation(), hidden=folders)
-    if limits.isolation == "limits":
-        unreadable()
     course = Course(assignment, limits, fingerprint=described(assignment))
+    if limits.isolation == "full":
+        course.warm = Warm(assignment.imports)
+        course.limits = replace(limits, start=course.warm.command)
+    elif limits.isolation == "limits":
+        unreadable()
     course.prove()
     return course
 

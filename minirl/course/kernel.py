@@ -58,6 +58,11 @@ def main() -> None:
     settings, arguments = json.loads(sys.argv[1]), sys.argv[2:]
     if settings["isolation"] == "full":
         enter(settings, arguments)
+    begin(settings, arguments)
+
+
+def begin(settings: dict, arguments: list[str]) -> None:
+    """Set the limits, and be a kernel from now on."""
     if settings["isolation"] == "limits":
         if "running" in settings:  # counted before the walls went up: this is behind them
             give_up_capabilities()

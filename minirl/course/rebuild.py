@@ -12,10 +12,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import nbformat
-
 from minirl.course.answers import Cell, Found, answer_to, cleaned, defines, needs, without_blanks
 from minirl.course.assign import HIDDEN, KERNEL, SOLUTION, STUB, asked, source_path, stubbed
+from minirl.course.formats import nbformat
 from minirl.course.questions import Question
 
 CHECKERS = "from minirl.course.check import check, hidden\nfrom minirl.course.witness import witness\n"
@@ -59,6 +58,11 @@ class Template:
     def points(self) -> float:
         return sum(part.points for part in self.parts)
 
+    @property
+    def imports(self) -> str:
+        """What its set-up cells import."""
+        return "\n".join(map(import_lines, self.setup))
+
 
 def template(name: str, root: Path, public: bool = False) -> Template:
     """An assignment, read from the source; `public`: from what students have, without solutions and hidden tests."""
@@ -79,7 +83,7 @@ def sorted_out(name: str, notebook) -> Template:
         if marks.get("solution"):
             answers.append(cell)
         elif marks.get("grade"):
-            made.parts.append(part(next(questions), answers[-1], cell, "\n".join(map(import_lines, made.setup))))
+            made.parts.append(part(next(questions), answers[-1], cell, made.imports))
         elif cell.metadata.get("minirl", {}).get("grading") == "left out":  # a training that no grader needs to repeat
             continue
         elif answers:

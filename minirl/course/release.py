@@ -4,10 +4,9 @@ import zipfile
 from collections.abc import Collection
 from pathlib import Path
 
-import nbformat
-
 import minirl
 from minirl.course.assign import asked, source_path, text, without_answers
+from minirl.course.formats import nbformat
 
 NOT_BEFORE = (1980, 1, 1, 0, 0, 0)  # a zip's first day: no time of its own
 READ_ME = """# {titles}

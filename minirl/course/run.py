@@ -11,10 +11,9 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import nbformat
-
 import minirl
 from minirl.course import engine
+from minirl.course.formats import nbformat
 
 KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX")
 ALWAYS = {
@@ -43,6 +42,7 @@ class Limits:
     processes: int = 200  # and threads, more than there were
     isolation: str = ""  # full, limits or none: what kernel.isolation found
     hidden: tuple[str, ...] = ()  # folders that a kernel should not see
+    start: tuple[str, ...] = ()  # a command that starts a kernel sooner, where there is one
 
 
 @dataclass
@@ -79,7 +79,8 @@ def prepare(box: Path, notebook, limits: Limits, seconds: float) -> None:
     nbformat.write(notebook, box / "book" / "work.ipynb")
     (box / "book" / "pytest.ini").write_text("[pytest]\n")
     settings = {**asdict(limits), "seconds": int(seconds) + 60, "box": str(box)}  # of processor time: the last resort
-    launch = [sys.executable, "-m", "minirl.course.kernel", json.dumps(settings), "{connection_file}"]
+    command = limits.start or (sys.executable, "-m", "minirl.course.kernel")
+    launch = [*command, json.dumps(settings), "{connection_file}"]
     spec = {"argv": launch, "display_name": "grading", "language": "python", "env": {}}
     (box / "kernels" / "minirl-grade" / "kernel.json").write_text(json.dumps(spec))
 
