@@ -144,6 +144,7 @@ def test_after_a_time_out_failures_are_excused(tmp_path):
     assert found["true"]["limit"] == 30  # it is read anew for each cell
 
 
+@long
 def test_a_dead_kernel_is_not_noticed_before_the_cells_time_is_over(tmp_path):
     cells = [cell("dies", "import os\nos._exit(0)", limit=4), cell("next", "assert True")]
     found, _ = run(tmp_path, *cells)
@@ -180,6 +181,7 @@ def test_one_unreadable_notebook_stops_all_the_others(tmp_path, options, outcome
     assert found.get("right", {}).get("outcome") == outcome, said
 
 
+@long
 def test_endless_output_outlives_the_cells_time(tmp_path):
     forever = "import time\nstart = time.time()\nwhile time.time() < start + 8:\n    print('x')\n    time.sleep(0.01)"
     stubborn = f"try:\n    {forever.replace(chr(10), chr(10) + '    ')}\nexcept KeyboardInterrupt:\n"

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,8 +93,8 @@ def test_it_cannot_reach_the_process_that_forks(warm):
 @pytest.mark.parametrize(
     "source, trouble", [("import os; os._exit(3)", "died"), ("exit()", "died"), ("while True: pass", "timeout")]
 )
-def test_it_ends_as_one_that_was_started_alone(limits, source, trouble):
-    found = ran(replace(limits, cell=2), source, "1")
+def test_how_it_ends_is_known(warm, source, trouble):
+    found = ran(Limits(cell=2, isolation="full", start=warm.command), source, "1")
     assert found.trouble == trouble and found.at == ("answer", "0")
 
 
