@@ -161,11 +161,12 @@ def tree(source: str) -> ast.Module | None:
     return None
 
 
-def defines(source: str) -> set[str]:
-    """The names that running a cell binds: functions, classes, variables, imports."""
+def defines(source: str, imports: bool = True) -> set[str]:
+    """The names that running a cell binds: functions, classes, variables, and imports if wanted."""
     if (parsed := tree(source)) is None:
         return set(re.findall(r"^(?:def|class)\s+(\w+)", source, re.M))
-    return set().union(*(bound(node) for node in outside_functions(parsed)))
+    nodes = [node for node in outside_functions(parsed) if imports or not isinstance(node, ast.Import | ast.ImportFrom)]
+    return set().union(*map(bound, nodes))
 
 
 def named(source: str) -> set[str]:

@@ -71,18 +71,11 @@ def bounded(kernel, stream: str, timeout: float | None = None):
                 raise Died("the kernel died") from None
             continue
         kernel.heard = getattr(kernel, "heard", 0) + heard(message)
-        kernel.leaving = getattr(kernel, "leaving", False) or leaves(message)
         return message
 
 
 def heard(message) -> int:
     return len(str(message["content"])) if message["msg_type"] in ("stream", "display_data", "execute_result") else 0
-
-
-def leaves(message) -> bool:
-    """Whether a cell asked the kernel to end, as exit() does: it will, a little later."""
-    payload = message["content"].get("payload", []) if message["msg_type"] == "execute_reply" else []
-    return any(each.get("source") == "ask_exit" and not each.get("keepkernel") for each in payload)
 
 
 def pytest_addoption(parser):
@@ -147,8 +140,6 @@ def troubled(item, call) -> str:
         code = process.poll() if process else None
         # By SIGKILL or SIGXCPU, itself (-9, -24) or in a shell that says so (128 more).
         return {-9: "killed", -24: "timeout", 137: "killed", 152: "timeout"}.get(code, "died")
-    if getattr(item.parent.kernel, "leaving", False):
-        return "died"
     late = item.parent.timed_out or isinstance(error, Empty | RuntimeError)
     return "timeout" if late else ""
 

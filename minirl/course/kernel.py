@@ -186,11 +186,15 @@ def app():
     from ipykernel.kernelapp import IPKernelApp
 
     class Kernel(IPKernelApp):
-        """A kernel that loses no output, however much there is at once."""
+        """A kernel that loses no output, however much there is at once, and ends at once where it is asked to."""
 
         def init_iopub(self, context):
             context.setsockopt(zmq.SNDHWM, 0)
             super().init_iopub(context)
+
+        def init_shell(self):
+            super().init_shell()
+            self.shell.observe(lambda _: os._exit(0), "exit_now")  # not in a later cell, which would be charged with it
 
     return Kernel
 

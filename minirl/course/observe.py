@@ -41,6 +41,7 @@ class Seen:
     where: str = ""
 
 
+@torch.enable_grad()  # a notebook may have turned gradients off
 def observe(
     answer: Callable,
     inputs: Sequence,

@@ -137,6 +137,7 @@ class Work:
 
     answers: dict[str, Found]  # by answer_id
     helpers: list[str]
+    stood: list[int] = field(default_factory=list)  # after how many answers each helper is in the student's notebook
 
     @property
     def notes(self) -> list[str]:
@@ -149,9 +150,11 @@ def work(assignment: Template, notebook: list[Cell]) -> Work:
     parts = assignment.parts
     answers = {each.answer_id: answer_to(each.answer_id, each.label, each.names, each.stub, student) for each in parts}
     taken = {place for found in answers.values() for place in found.places}
-    others = [cell.source for place, cell in enumerate(student) if cell.code and place not in taken]
-    helpers = [source for source in others if source.strip() and without_blanks(source) not in assignment.given]
-    return Work(answers, helpers)
+    others = {place: cell.source for place, cell in enumerate(student) if cell.code and place not in taken}
+    helpers = {at: each for at, each in others.items() if each.strip() and without_blanks(each) not in assignment.given}
+    ends = [max(answers[part.answer_id].places, default=len(student)) for part in parts]
+    stood = [max((number for number, end in enumerate(ends, 1) if end < at), default=0) for at in helpers]
+    return Work(answers, [*helpers.values()], stood)
 
 
 def rebuilt(
@@ -179,16 +182,17 @@ def answers_and_checks(
     """Each answer, then what needs it: the instructor's cells, the helper cells, and its check if that is wanted."""
     places, between = placed(assignment, taken), needed_between(assignment, taken)
     cells = helper_cells(taken, places, dropped, 0)
+    again = [taken.helpers[index] for index in redefining(taken.helpers)]
     for number, each in enumerate(assignment.parts, 1):
         answer = each.solution if each.answer_id in reference else taken.answers[each.answer_id].source
         cells.append(code("answer", answer or each.stub, each.answer_id))
         cells += [code("between", source, each.answer_id) for place, source in between if place == number]
         helpers = helper_cells(taken, places, dropped, number)
-        renaming = [cell for cell in helpers if set(each.names) & defines(cell.source)]
+        renaming = [cell for cell in helpers if set(each.names) & defines(cell.source) or cell.source in again]
         cells += [cell for cell in helpers if cell not in renaming]
         if each in wanted:
             cells.append(beside(each, "check", each.check))
-        cells += renaming  # they give the answer's name to something else: no check should see that
+        cells += renaming  # they give a name to something else: no check so far should see that
     return cells
 
 
@@ -201,16 +205,29 @@ def helper_cells(taken: Work, places: list[int], dropped: Collection[int], numbe
 def placed(assignment: Template, taken: Work) -> list[int]:
     """After how many answers each helper cell stands: as soon as the names are there which it needs while it runs.
 
-    So neither cells in another order nor a plot of one's own results cost anything.
+    So neither cells in another order nor a plot of one's own results cost anything. One that gives a helper's name to
+    something else stands no earlier than in the student's notebook.
     """
-    after, places = {}, []
+    after, places, again = {}, [], redefining(taken.helpers)
     for number, each in enumerate(assignment.parts, 1):
         after |= dict.fromkeys(each.names, number)
-    for source in taken.helpers:
+    for index, source in enumerate(taken.helpers):
         place = max((after.get(name, 0) for name in needs(source, at_once=True)), default=0)
+        place = max(place, taken.stood[index]) if index in again else place
         after |= {name: max(place, after.get(name, 0)) for name in defines(source)}
         places.append(place)
     return places
+
+
+def redefining(helpers: list[str]) -> set[int]:
+    """Those that define what one before them has, otherwise; imports do not count."""
+    known, again = {}, set()
+    for index, source in enumerate(helpers):
+        names = dict.fromkeys(defines(source, imports=False), source)
+        if any(known.get(name, source) != source for name in names):
+            again.add(index)
+        known |= names
+    return again
 
 
 def needed_between(assignment: Template, taken: Work) -> list[tuple[int, str]]:

@@ -119,6 +119,7 @@ def watch(child: int, line: socket.socket) -> int:
 
 def become_kernel(settings: dict, request: dict) -> None:
     kernel.die_with_parent()
+    os.setsid()  # or it could signal the process group of all
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.environ.clear()
     os.environ.update(request["environment"])

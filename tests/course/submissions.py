@@ -400,7 +400,7 @@ answers(
     questions={"q1a": "error"},
 )
 helpers("children-that-stay", "import subprocess\nfor _ in range(20):\n    subprocess.Popen(['sleep', '4321'])")
-kind("kills-its-parent", "out_of_memory", FULL - 2, full_only=True, q1a="out_of_memory")(
+kind("kills-its-parent", "graded", FULL - 2, full_only=True, q1a="wrong")(  # a group that it is alone in
     lambda root: book(root, **(RIGHT | {"q1a": "    import os\n    os.kill(os.getppid(), 9)"}))
 )
 
@@ -536,12 +536,23 @@ PATCHES = {
 for name, patch in PATCHES.items():
     made = PATCH.format(patch=patch)
     answers(f"patches-{name}", "needs_review", FULL - 2, q1a=made, questions={"q1a": "needs_review"})
+# These two do not reach the check that students have; the second, all that is behind the answers.
+answers(
+    "patches-calls-dropped",
+    points=FULL - 2,
+    q1a=PATCH.format(patch=PATCHES["calls-dropped"]),
+    questions={"q1a": "wrong"},
+)
+answers(
+    "patches-run-cell", "needs_review", 0, q1a=PATCH.format(patch=PATCHES["run-cell"]),
+    questions={"q1a": "wrong"} | dict.fromkeys(["q1b", "q2", "q5"], "needs_review"),
+)  # fmt: skip
 answers(
     "patches-the-exception", "needs_review", 0, questions={"q1a": "error"} | dict.fromkeys(["q1b", "q2", "q5"], "needs_review"),
     q1a=PATCH.format(patch=DEEP + "_c.NotPassed.__new__ = lambda *inputs: None"),
 )  # fmt: skip
 answers(
-    "equal-to-everything", "needs_review", FULL - 2, questions={"q1a": "needs_review"},
+    "equal-to-everything", "graded", FULL - 2, questions={"q1a": "wrong"},
     q1a="    class Equal:\n        def __eq__(self, other):\n            return True\n    return Equal()",
 )  # fmt: skip
 helpers(
@@ -711,7 +722,13 @@ helpers(
 # What would cost others something.
 
 kind("signals-everybody", "kernel_died", FULL - 2, full_only=True, q1a="kernel_died")(
-    lambda root: book(root, **(RIGHT | {"q1a": "    import os\n    os.kill(-1, 15)\n    os._exit(0)"}))
+    lambda root: book(
+        root,
+        **(
+            RIGHT
+            | {"q1a": "    import os\n    try:\n        os.kill(-1, 15)\n    except OSError:\n        os._exit(0)"}
+        ),
+    )
 )
 helpers(
     "leaves-children-of-its-own",

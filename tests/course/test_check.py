@@ -2,7 +2,9 @@
 
 import contextlib
 import importlib
+import io
 import re
+import sys
 from dataclasses import replace
 
 import pytest
@@ -201,3 +203,14 @@ def test_the_gradient_counts_where_the_question_says_so():
     ratio = a2.QUESTIONS["a2.q2"]
     assert "left in the graph" in judge(ratio, lambda now, old: (now - old).exp()).mistake
     assert judge(ratio, lambda now, old: (now - old.detach()).exp()).status == "passed"
+
+
+def test_neither_gradients_turned_off_nor_a_closed_output_cost_a_point(monkeypatch):
+    ratio = a2.QUESTIONS["a2.q2"]
+    with torch.no_grad():
+        assert judge(ratio, lambda now, old: (now - old.detach()).exp()).status == "passed"
+        assert judge(ratio, lambda now, old: (now - old).detach().exp()).status == "wrong"
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stdout", closed)
+    check("a2.q1a", centred)

@@ -187,6 +187,20 @@ def test_helpers_stand_where_they_can_run(root, assignment):
     assert taken.helpers == sources and placed(assignment, taken) == [0, 0, 4]
 
 
+def test_a_helper_that_redefines_another_comes_after_the_checks_that_stood_before_it(root, assignment):
+    """Earlier, it would change what the first one was for; an import, or a cell pasted twice, redefines nothing."""
+    notebook = book(root, **RIGHT)
+    first, second = "import math\ndef mean(x):\n    return x.mean()", "import math\ndef mean(x):\n    return 0"
+    place = 1 + next(at for at, each in enumerate(notebook.cells) if "check(" in each.source and "q1b" in each.source)
+    notebook.cells.insert(place, nbformat.v4.new_code_cell(second))
+    notebook.cells[0:0] = [nbformat.v4.new_code_cell(source) for source in (first, first, "import math")]
+    taken = work(assignment, cells(saved(notebook)))
+    assert placed(assignment, taken) == [0, 0, 0, 2]
+    made = [(cell.metadata.minirl.kind, cell.source) for cell in rebuilt(assignment, taken, "n").cells]
+    (at,) = [at for at, each in enumerate(made) if each == ("helper", second)]
+    assert made[at - 1][0] == "check" and "a2-q1b" in made[at - 1][1] and made[at + 1][0] == "answer"
+
+
 def test_the_rebuilt_notebook_has_nothing_of_the_students_but_sources(root, assignment):
     notebook = book(root, **RIGHT)
     for each in notebook.cells:

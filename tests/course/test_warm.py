@@ -86,6 +86,8 @@ def test_it_has_what_was_imported_and_nothing_of_those_before(warm):
 
 def test_it_cannot_reach_the_process_that_forks(warm):
     limits = Limits(cell=20, isolation="full", start=warm.command)
+    ran(limits, "import os; os.kill(0, 9)", "os.kill(-1, 9)")
+    assert warm.process.poll() is None
     reach = f"import socket; socket.socket(socket.AF_UNIX).connect({warm.socket!r})"
     assert troubles(limits, reach)[1][0] == "FileNotFoundError"
 
