@@ -41,7 +41,7 @@ def sorting(help: str, **how):
     return Option(help=help, rich_help_panel="The task sorting", **how)
 
 
-TEACHING = "For who teaches"  # a part of the list of commands
+TEACHING = "For those who teach"  # a part of the list of commands
 VERSION = Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
 RUNS = Argument(metavar="RUN...", help="Folders that minirl train wrote.", show_default=False)
 

@@ -8,9 +8,9 @@ from minirl.course.pages import SUMMED, WORDS, document, escaped
 from minirl.course.tally import KINDS, kinds, ranked, reasons, shares, taken
 
 TO_DO = {
-    "timeout": "Its other answers count. Accept the result by hand, or grade it again with a longer --cell-limit.",
-    "kernel_died": "Its other answers count. Accept the result by hand.",
-    "out_of_memory": "Its other answers count. Accept the result by hand, or grade it again with more --memory.",
+    "timeout": "The other answers count. Accept this by hand, or grade again with a longer <code>--cell-limit</code>.",
+    "kernel_died": "The other answers count. Accept this by hand.",
+    "out_of_memory": "The other answers count. Accept this by hand, or grade again with more <code>--memory</code>.",
     "needs_review": "Open the notebook and look for what is named here. Take it out and grade again, or decide.",
     "unreadable": "There is nothing to grade. Ask for the file again.",
     "missing": "There is nothing to grade. Ask for a notebook.",
@@ -35,6 +35,7 @@ ISOLATION = {
     "none": "no protection at all on this system",
 }
 MOST = 10  # mistakes at the top
+IN_SHORT = {**WORDS, **SUMMED, "needs_review": "needs a look"}
 STYLE = """
 table{border-collapse:collapse;width:100%}
 td,th{border-bottom:1px solid #ddd;padding:.3rem .6rem .3rem 0;text-align:left;vertical-align:top;font-weight:normal}
@@ -69,7 +70,7 @@ def overview(found: list[dict]) -> str:
         for name, count in shares(points, of).items()
     ]
     head = f"<p>{len(found)} submissions, {len(points)} of them graded without trouble{said}.</p>"
-    return f"{head}<table>{''.join(rows)}</table>" if points else head
+    return f"{head}<p>How many reached what share of the points:</p><table>{''.join(rows)}</table>" if points else head
 
 
 def bar(counts: list[int], of: int) -> str:
@@ -101,7 +102,7 @@ def questions(whole: dict) -> str:
 def question(id: str, each: dict) -> str:
     found = kinds(each)
     said = ", ".join(f"{count} {kind}" for kind, count in found.items() if count)
-    made = {**each["mistakes"], "wrong in another way": each["unnamed"]}
+    made = {**each["mistakes"], "wrong, for a reason that has no name here": each["unnamed"]}
     made["an error in the student's own code"] = each["statuses"].get("error", 0)
     rows = "".join(mistake(count, says) for says, count in made.items() if count)
     heading = f"{escaped(id)} {escaped(each['title'])} <span class='of'>· {each['of']:g} points</span>"
@@ -113,8 +114,8 @@ def to_look_at(found: list[dict]) -> str:
     if not look:
         return "<h2>To look at</h2><p>Nobody.</p>"
     rows = "".join(
-        f"<tr><td class='who'>{link(result)}</td><td><strong>{escaped(words(result))}</strong> <span class='of'>"
-        f"{escaped('; '.join(reasons(result)))}</span><br>{TO_DO.get(result['status'], '')}</td></tr>"
+        f"<tr><td class='who'>{link(result)}</td><td><strong>{escaped(words(result))}</strong> · <span class='of'>"
+        f"{escaped(': '.join(reasons(result)))}</span><br>{TO_DO.get(result['status'], '')}</td></tr>"
         for result in look
     )
     return f"<h2>To look at: {len(look)}</h2><table>{rows}</table>{SETTLE}"
@@ -131,7 +132,7 @@ def everybody(found: list[dict]) -> str:
 
 
 def words(result: dict) -> str:
-    return SUMMED.get(result["status"]) or WORDS.get(result["status"], result["status"])
+    return IN_SHORT.get(result["status"], result["status"])
 
 
 def link(result: dict) -> str:

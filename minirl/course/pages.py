@@ -21,7 +21,7 @@ SUMMED = {  # the same for a whole submission
 OPEN = ("needs_review", "grader_error")  # points may still change
 ASK = (
     "The grader uses other inputs besides those in the notebook. If something here looks wrong to you, bring this page "
-    "to who teaches you: a person can change every number on it."
+    "to your instructor: a person can change every number on it."
 )
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
@@ -30,6 +30,7 @@ p{margin:.3rem 0}h1,h3,td,li,p{overflow-wrap:anywhere}small,.of{color:#555;font-
 code{font-size:.9em;background:#eee;padding:.1rem .3rem;white-space:pre-wrap}
 section{border-left:.4rem solid #999;padding:0 0 0 .9rem;margin:.8rem 0}section h3,section p{margin:0}
 section.passed{border-color:#0072b2}section.wrong,section.error{border-color:#d55e00}
+section.timeout,section.kernel_died,section.out_of_memory{border-color:#d55e00}
 """
 
 
@@ -48,9 +49,9 @@ def page(result: dict) -> str:
     so_far = " so far" if result["status"] in OPEN else ""
     words = SUMMED.get(result["status"]) or WORDS.get(result["status"], result["status"])
     head = f"<p><strong>{result['points']:g} of {result['of']:g} points{so_far}</strong>, {escaped(words)}.</p>"
-    file = f"<p class='of'>Graded was {escaped(result['file'])}.</p>" if result["file"] else ""
+    file = f"<p class='of'>The file: {escaped(result['file'])}</p>" if result["file"] else ""
     notes = [] if result["status"] == "grader_error" else result["notes"]  # of the grader, for who runs it
-    listed = "".join(f"<li>{escaped(note)}</li>" for note in notes)
+    listed = "".join(f"<li>{escaped(note[:1].upper() + note[1:])}</li>" for note in notes)
     questions = "".join(map(question, result["questions"]))
     body = f"{head}{file}{listed and f'<ul>{listed}</ul>'}{questions}<p><small>{ASK}</small></p>"
     return document(f"{result['assignment']} · {result['student']}", body)

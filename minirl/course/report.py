@@ -88,7 +88,7 @@ def table(found: list[dict]) -> str:
 def summary(found: list[dict]) -> str:
     """The class on one screen."""
     whole, points = together(found), taken(found)
-    said = f", {mean(points):.1f} of {found[0]['of']:g} points on average" if points else ""
+    said = f", these with {mean(points):.1f} of {found[0]['of']:g} points on average" if points else ""
     lines = [f"{len(found)} submissions, {len(points)} graded without trouble{said}"]
     lines += [bar(id, each) for id, each in whole["questions"].items()]
     made = ranked(whole)
@@ -111,7 +111,7 @@ def bar(id: str, question: dict) -> str:
 
 def hung(head: str, text: str) -> str:
     """A paragraph as wide as the terminal, with its first words in the margin."""
-    indent = " " * min(len(head), 16)
+    indent = " " * min(len(head), 18)
     return textwrap.fill(shortly(head + text, 2000), shutil.get_terminal_size().columns, subsequent_indent=indent)
 
 
