@@ -92,7 +92,7 @@ def base_accuracy(seed: int, problems: int) -> float:
 def improves(seed: int = 0, goal: float = 0.15) -> Callable[[Callable], str | None]:
     """What is to be said of `improve(policy, task, seed)`: trained within a budget, measured on held-out problems.
 
-    Seeds differ by tens of points. So one that falls short for no reason that is known has a second seed.
+    Seeds differ by tens of percentage points. So one that falls short for no reason that is known has a second seed.
     """
 
     def look(improve) -> str | None:
@@ -144,7 +144,7 @@ def too_little(task: Budgeted, moved: float, start: float, end: float, goal: flo
         return known, False
     found = (
         f"held-out accuracy went from {start:.0%} to {end:.0%}, with {task.graded} responses graded; asked for are "
-        f"{100 * goal:.0f} points. Look at the settings of notebook 05."
+        f"{100 * goal:.0f} percentage points. Look at the settings of notebook 05."
     )
     return found, True
 
