@@ -1,7 +1,8 @@
 """Qwen2.5-0.5B's architecture with random weights, in a process of its own: prints what `test_half_billion` asks.
 
 First whether a left-padded batch says what each prompt says alone, then one GRPO step and the peak of main memory that
-it took, weights included. Linux only: it reads and resets the peak in /proc.
+it took, weights included. With MINIRL_FAST=1 the model has fewer layers and tokens. Linux only: it reads and resets the
+peak in /proc.
 """
 
 import gc
@@ -14,14 +15,15 @@ from peak import Noise, Tokens, memory, reset_peak
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from minirl import Config
+from minirl.experiments import fast
 from minirl.llm.memory import Workload, estimate
 from minirl.llm.policy import LanguagePolicy
 from minirl.train import train
 
 CONFIG = Qwen2Config(
-    vocab_size=151_936,
+    vocab_size=fast(151_936, 16_384),
     hidden_size=896,
-    num_hidden_layers=24,
+    num_hidden_layers=fast(24, 2),
     num_attention_heads=14,
     num_key_value_heads=2,
     intermediate_size=4864,

@@ -1,6 +1,6 @@
-"""Two epochs of a random Qwen2 in a process of their own: prints the peak of main memory above what was there before.
+"""Epochs of a random Qwen2 in a process of their own: prints the peaks of main memory above what was there before.
 
-Run with the model's and the workload's settings as JSON. Linux only: it reads and resets the peak in /proc.
+Run with the model's settings and each workload's as JSON. Linux only: it reads and resets the peak in /proc.
 """
 
 import gc
@@ -82,16 +82,22 @@ def reset_peak():
         file.write("5")
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    model, work = json.loads(sys.argv[1])
-    small = {"vocab_size": 64, "hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1}
-    small |= {"num_hidden_layers": 1, "intermediate_size": 32}
-    two_epochs({**model, **small}, {**work, "batch_size": 2, "new_tokens": 4, "micro_batch_size": None})
-    once = torch.ones(2, requires_grad=True)  # what checkpointing imports when it is first used
-    checkpoint(torch.exp, once, use_reentrant=False).sum().backward()
+def peak(model, work):
+    """How far main memory rises."""
     gc.collect()
     reset_peak()
     before = memory("VmRSS")
     two_epochs(model, work)
-    print(memory("VmHWM") - before)
+    return memory("VmHWM") - before
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    model, works = json.loads(sys.argv[1])
+    small = {"vocab_size": 64, "hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1}
+    small |= {"num_hidden_layers": 1, "intermediate_size": 32}
+    for work in works:
+        two_epochs({**model, **small}, {**work, "batch_size": 2, "new_tokens": 4, "micro_batch_size": None})
+    once = torch.ones(2, requires_grad=True)  # what checkpointing imports when it is first used
+    checkpoint(torch.exp, once, use_reentrant=False).sum().backward()
+    print(json.dumps([peak(model, work) for work in works]))

@@ -1,13 +1,14 @@
 """Log-probs and their gradient with Qwen's vocabulary of 151,936, in a process of its own.
 
-Run with a way, a number of rows and a file: "ours" scores with LanguagePolicy, "plain" takes the log-softmax of all the
-logits. The gradients and log-probs are written to the file; printed is the peak of main memory, as in `peak`.
+Run with a number of rows, a number of tokens and a folder: "ours" scores with LanguagePolicy, "plain" takes the
+log-softmax of all the logits. The gradients and log-probs are written to a file of that name in the folder; printed are
+the peaks of main memory, as in `peak`.
 """
 
 import gc
 import json
 import sys
-import time
+from pathlib import Path
 
 import torch
 from peak import Tokens, memory, reset_peak
@@ -16,7 +17,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from minirl.llm.policy import LanguagePolicy
 
-VOCAB_SIZE, TOKENS = 151_936, 512
+VOCAB_SIZE = 151_936
 PROMPT = (3, 1, 4, 1, 5)
 
 
@@ -55,14 +56,23 @@ def scored(way, network, rows, tokens):
     return log_probs.detach()
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    way, rows, file = {"ours": ours, "plain": plain}[sys.argv[1]], int(sys.argv[2]), sys.argv[3]
-    scored(way, model(vocab_size=50), 2, 4)
+def peak(way, rows, tokens):
+    """How far main memory rose, the log-probs and the gradients."""
     network = model()
     gc.collect()
     reset_peak()
-    before, start = memory("VmRSS"), time.perf_counter()
-    log_probs = scored(way, network, rows, TOKENS)
-    print(json.dumps({"peak": memory("VmHWM") - before, "seconds": time.perf_counter() - start}))
-    save_file({name: weight.grad for name, weight in network.named_parameters()} | {"log_probs": log_probs}, file)
+    before = memory("VmRSS")
+    log_probs = scored(way, network, rows, tokens)
+    return memory("VmHWM") - before, log_probs, {name: weight.grad for name, weight in network.named_parameters()}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    rows, tokens, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    found = {}
+    for name, way in {"ours": ours, "plain": plain}.items():
+        scored(way, model(vocab_size=50), 2, 4)
+        found[name], log_probs, gradients = peak(way, rows, tokens)
+        save_file(gradients | {"log_probs": log_probs}, folder / name)
+        del log_probs, gradients
+    print(json.dumps(found))
