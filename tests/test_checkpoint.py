@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from minirl import Config, SortingPolicy, SortingTask, State, checkpoint
 from minirl.critic import Critic, PrefixReader
+from minirl.experiments import fast
 from minirl.train import train
 
 CONFIG = Config(epochs=12, batch_size=8, group_size=4, inner_steps=2, beta=0.1, reference_every=5, evaluate_every=4)
@@ -378,7 +379,9 @@ def progress(run):
 
 @POSIX
 def test_the_command_line_killed_at_random_moments_and_resumed(tmp_path):
-    settings = ["--epochs", 400, "--batch-size", 16, "--group-size", 4, "--beta", 0.1, "--reference-every", 30]
+    """Killed four times within 400 epochs, or twice within 200 with MINIRL_FAST=1."""
+    epochs_asked, kills = fast((400, 4), (200, 2))
+    settings = ["--epochs", epochs_asked, "--batch-size", 16, "--group-size", 4, "--beta", 0.1, "--reference-every", 30]
     words = [*settings, "--evaluate-every", 50, "--checkpoint-every", 3]
     whole = subprocess.run(
         [sys.executable, "-m", "minirl.cli", "train", *map(str, words), "--run", "whole"],
@@ -387,8 +390,8 @@ def test_the_command_line_killed_at_random_moments_and_resumed(tmp_path):
         capture_output=True,
     )
     assert whole.returncode == 0, whole.stderr
-    run, reached = until_done(tmp_path, words, kills=4)
-    assert reached[-1] == 400 and sum(0 < place < 400 for place in reached) >= 2, reached
+    run, reached = until_done(tmp_path, words, kills)
+    assert reached[-1] == epochs_asked and sum(0 < place < epochs_asked for place in reached) >= kills / 2, reached
     assert timeless(epochs(run)) == timeless(epochs(tmp_path / "whole"))
     assert_equal_state(run, tmp_path / "whole")
 
