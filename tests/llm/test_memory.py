@@ -119,7 +119,7 @@ def test_the_peak_is_what_is_always_there_the_largest_phase_and_an_eighth():
         assert Memory(**parts, **{**phases, name: more}).peak == (63 + largest) * 9 // 8
 
 
-SIZES = fast((8, 4, 24, 40), (4, 4, 24, 16))
+SIZES = fast((8, 4, 24, 40), (4, 4, 24, 24))
 PEAKS = {
     "plain": Workload(*SIZES),
     "checkpointing": Workload(*SIZES, checkpointing=True),
