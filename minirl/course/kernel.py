@@ -18,12 +18,22 @@ import tempfile
 from pathlib import Path
 
 PRIVATE = ("/home", "/root", "/run", "/var", "/tmp", "/mnt", "/media", "/srv")  # where people and services keep files
-NAMESPACES = ("--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc")
+NAMESPACES = (
+    "--user",
+    "--map-root-user",
+    "--net",
+    "--ipc",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount",
+    "--mount-proc",
+)
 # All that is mounted can be read only, but for the two folders that are opened; then a /dev/shm of its own.
 CLOSE = """mount -o remount,bind,ro /
 while read -r _ at _; do
   case "$at" in
-    /|/dev|/dev/*|/proc|/proc/*|/sys|/sys/*|{opened}) ;;
+    /|/dev|/dev/*|{opened}) ;;
     *) mount -o remount,bind,ro,nosuid,nodev "$at" 2>/dev/null || true ;;
   esac
 done < /proc/self/mounts

@@ -29,8 +29,8 @@ import minirl.course.check, minirl.course.witness
 import torch.func, torch._dynamo
 """
 LONGEST = 1_000_000  # bytes of a request
-# What Linux calls CLONE_NEW... in <linux/sched.h>: mount, user, pid and net.
-NAMESPACES = 0x00020000 | 0x10000000 | 0x20000000 | 0x40000000
+# What Linux calls CLONE_NEW... in <linux/sched.h>: mount, ipc, user, pid and net.
+NAMESPACES = 0x00020000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 OWN = "mount --make-rprivate / && mount -t proc none /proc || exit 1\n"  # what `unshare --mount-proc` does
 
 

@@ -63,6 +63,16 @@ from pathlib import Path
 open_now = [str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
 assert not [each for each in open_now if each.endswith(("/socket", "work.ipynb"))], open_now
 """,
+    "it can change nothing of the machine": """
+import os
+for at in "/proc", "/proc/sys", "/sys", *filter(os.path.isdir, ["/sys/fs/cgroup"]):
+    assert os.statvfs(at).f_flag & os.ST_RDONLY, at
+""",
+    "it shares no memory with those before": """
+import ctypes
+assert ctypes.CDLL(None).shmget(0x6D72, 4096, 0) == -1
+assert ctypes.CDLL(None).shmget(0x6D72, 4096, 0o1600) >= 0  # for those behind
+""",
     "it has limits": """
 from resource import RLIMIT_AS, RLIMIT_NOFILE, getrlimit
 assert getrlimit(RLIMIT_AS)[0] == 6_000_000_000 and getrlimit(RLIMIT_NOFILE)[1] == 512
@@ -72,6 +82,7 @@ assert getrlimit(RLIMIT_AS)[0] == 6_000_000_000 and getrlimit(RLIMIT_NOFILE)[1] 
 
 
 def test_it_is_as_closed_in(limits):
+    assert troubles(limits, CLOSED_IN["it shares no memory with those before"]) == ["", None]
     assert troubles(limits, *CLOSED_IN.values()) == ["", *[None] * len(CLOSED_IN)]
 
 
