@@ -28,6 +28,7 @@ ALWAYS = {
     "PIP_NO_INDEX": "1",
 }
 STARTING = 150  # seconds that a kernel may take to start on a busy machine
+MOST_LETTERS = 95  # of a folder in which sockets lie: with "/run/k-1" no system's limit is reached
 _alive: set[subprocess.Popen] = set()
 
 
@@ -74,6 +75,8 @@ def run(notebook, limits: Limits, seconds: float) -> Ran:
 
 def prepare(box: Path, notebook, limits: Limits, seconds: float) -> None:
     """Everything a run reads or writes, in one folder."""
+    if os.name == "posix" and len(str(box)) > MOST_LETTERS:  # a kernel would wait for ever
+        raise ValueError(f"sockets cannot have so long a path; set TMPDIR to a shorter one than {box.parent}")
     for name in ("book", "home", "run", "shade", "kernels/minirl-grade"):
         (box / name).mkdir(parents=True)
     nbformat.write(notebook, box / "book" / "work.ipynb")

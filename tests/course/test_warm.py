@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -133,6 +134,13 @@ def test_nothing_is_left_of_it(warm):
 def test_where_nobody_answers_a_kernel_starts_alone(tmp_path):
     nobody = (sys.executable, "-I", "-S", stand_in.__file__, str(tmp_path / "socket"))
     assert troubles(Limits(cell=20, isolation="full", start=nobody), "import os; assert os.getpid() == 1") == ["", None]
+
+
+def test_a_place_too_long_for_sockets_is_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("long" * 20)))
+    Path(tempfile.tempdir).mkdir()
+    with pytest.raises(ValueError, match="set TMPDIR to a shorter one"):
+        ran(Limits(isolation="full"), "1")
 
 
 @pytest.mark.parametrize("status, code", [(0, 0), (3 << 8, 3), (9, -9), (24, -24), (None, 1)])
