@@ -2,7 +2,7 @@
 
 Nothing of a student's ever runs in that process. A fork goes into namespaces of its own, and behind the walls of
 kernel.py, before it hears of a cell; so this is for machines where a kernel gets namespaces. Between the two stands
-one more process, which sees the kernel end, or ends it when its stand_in.py is gone.
+one more process, which sees the kernel end, or ends it when its stand_in.py is gone; it outlives the one that forks.
 """
 
 import ctypes
@@ -18,6 +18,7 @@ import sys
 import tempfile
 import traceback
 import weakref
+from contextlib import suppress
 from pathlib import Path
 
 from minirl.course import kernel, stand_in
@@ -73,10 +74,10 @@ def main(place: str, imports: str) -> None:
         os.write(1, b"!")
         while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
             line, _ = listener.accept()
-            if not os.fork():
-                listener.close()
-                stand_between(line)
-            line.close()
+            with line, suppress(OSError):  # where there is no room for one more, it starts alone
+                if not os.fork():
+                    listener.close()
+                    stand_between(line)
 
 
 def stand_between(line: socket.socket) -> None:
@@ -89,10 +90,9 @@ def stand_between(line: socket.socket) -> None:
             os.dup2(theirs, stream)
         settings = {**request["settings"], "isolation": "limits", "running": kernel.count_running()}
         leave()
-        kernel.die_with_parent()
         child = os.fork()
         if not child:
-            become_kernel(settings, request)
+            become_kernel(settings, request, line)
         line.send(str(watch(child, line)).encode())
     except BaseException:
         traceback.print_exc()
@@ -117,8 +117,9 @@ def watch(child: int, line: socket.socket) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def become_kernel(settings: dict, request: dict) -> None:
+def become_kernel(settings: dict, request: dict, line: socket.socket) -> None:
     kernel.die_with_parent()
+    line.send(b"!")
     os.setsid()  # or it could signal the process group of all
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.environ.clear()

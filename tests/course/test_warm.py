@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -136,6 +137,82 @@ def test_where_nobody_answers_a_kernel_starts_alone(tmp_path):
     assert troubles(Limits(cell=20, isolation="full", start=nobody), "import os; assert os.getpid() == 1") == ["", None]
 
 
+def test_where_no_fork_is_to_be_had_a_kernel_starts_alone(tmp_path):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen()
+        refusing = threading.Thread(target=lambda: listener.accept()[0].close())
+        refusing.start()
+        command = (sys.executable, "-I", "-S", stand_in.__file__, str(tmp_path / "socket"))
+        assert troubles(Limits(cell=20, isolation="full", start=command), "1") == ["", None]
+        refusing.join()
+
+
+CANNOT_FORK = """
+import os, sys
+from minirl.course import warm
+def fork(): raise BlockingIOError("no room")
+os.fork = fork
+warm.main(sys.argv[1], "")
+"""
+
+
+def test_the_process_that_forks_goes_on_when_it_cannot(tmp_path):
+    command = [sys.executable, "-c", CANNOT_FORK, tmp_path / "socket"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.read(1)
+        for _ in range(2):
+            with socket.socket(socket.AF_UNIX) as line:
+                line.connect(str(tmp_path / "socket"))
+                assert line.recv(1) == b""
+
+
+def test_a_kernel_outlives_the_process_that_forks():
+    own = Warm("")
+    children = Path(f"/proc/{own.process.pid}/task/{own.process.pid}/children")
+
+    def kill():
+        while not children.read_text().strip():
+            time.sleep(0.05)
+        time.sleep(0.5)
+        own.process.kill()
+
+    killing = threading.Thread(target=kill)
+    killing.start()
+    limits = Limits(cell=20, isolation="full", start=own.command)
+    assert troubles(limits, "import time; time.sleep(3)", "1") == ["", None, None]
+    killing.join()
+    own.close()
+
+
+GRADER = """
+import glob, os, sys, threading, time
+sys.path.insert(0, sys.argv[1])
+from test_warm import STAYS, Limits, Warm, ran
+warm = Warm("")
+limits = Limits(cell=60, isolation="full", start=warm.command)
+threading.Thread(target=ran, args=(limits, STAYS), daemon=True).start()
+while not glob.glob(os.environ["TMPDIR"] + "/*/run/begun"):
+    time.sleep(0.1)
+os.kill(os.getpid(), 9)
+"""
+STAYS = """
+import ctypes, os, time
+ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)  # not to die with its parent
+open(os.environ["JUPYTER_RUNTIME_DIR"] + "/begun", "w")
+time.sleep(60)
+"""
+
+
+def test_no_kernel_outlives_a_grader_that_is_killed(tmp_path):
+    command = [sys.executable, "-c", GRADER, Path(__file__).parent]
+    subprocess.run(command, env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=120)
+    until = time.monotonic() + 20
+    while str(tmp_path) in (left := subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True).stdout):
+        assert time.monotonic() < until, left
+        time.sleep(0.1)
+
+
 def test_a_place_too_long_for_sockets_is_refused_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("long" * 20)))
     Path(tempfile.tempdir).mkdir()
@@ -161,6 +238,7 @@ def test_a_stand_in_passes_interrupts_on_and_ends_as_it_is_told(tmp_path, status
         line, _ = listener.accept()
         with line:
             request, streams, _, _ = socket.recv_fds(line, 10_000, 3)
+            line.send(b"!")
             process.send_signal(signal.SIGINT)
             assert line.recv(1) == b"!"
             if status is not None:
