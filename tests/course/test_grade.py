@@ -143,7 +143,7 @@ def test_a_batch_that_is_told_to_end_leaves_nothing_behind(root, tmp_path):
     process.send_signal(signal.SIGTERM)
     assert "Traceback" not in process.communicate(timeout=60)[1] and process.returncode == 130
     assert not list(boxes.iterdir())
-    assert str(boxes) not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
+    assert str(boxes) not in subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True).stdout
 
 
 @pytest.mark.parametrize(
