@@ -5,6 +5,7 @@ ours is shown. Nothing depends on what an answer prints.
 """
 
 import operator
+import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from minirl.course.observe import CalledTheAnswer, Seen, WroteNothingYet, close,
 from minirl.course.questions import Mistake, Question
 
 ASSIGNMENTS = ("a1", "a2", "a3", "a4", "a5")
+WIDTH = 96  # characters of a line in a notebook
 
 
 class NotPassed(AssertionError):
@@ -28,8 +30,8 @@ class NotPassed(AssertionError):
         self.mistake = mistake
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the sentence, and no frames of ours."""
-        return [str(self)]
+        """What IPython shows: the sentence, in lines as wide as a notebook, and no frames of ours."""
+        return textwrap.wrap(str(self), WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 class NotStarted(NotPassed):

@@ -187,9 +187,14 @@ def test_a_hidden_check_shows_nothing_of_its_inputs():
 
 
 def test_ipython_shows_the_sentence_and_no_traceback():
-    with pytest.raises(Wrong) as wrong:
-        check("a2.q1a", lambda rewards: -centred(rewards))
-    assert wrong.value._render_traceback_() == [str(wrong.value)] and "\n" not in str(wrong.value)
+    def stub(log_probs, deltas):
+        raise NotImplementedError
+
+    with pytest.raises(NotStarted) as untouched:
+        check("a1.q2a", stub)
+    shown = untouched.value._render_traceback_()
+    assert " ".join(shown) == str(untouched.value) and "\n" not in str(untouched.value)
+    assert len(shown) == 2 and max(map(len, shown)) < 100 < len(str(untouched.value))
 
 
 @pytest.mark.parametrize("name", ["a2.q99", "a9.q1", "centred", ""])
