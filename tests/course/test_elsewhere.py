@@ -113,6 +113,7 @@ def test_plain_nbval_fails_exactly_where_an_answer_is_wrong_or_not_there(name, t
     assert {*found} == {*ids} and set(found.values()) == {"PASSED", "FAILED"}
     failing = {id for id, word in found.items() if word == "FAILED"}
     assert failing == {part.check_id for part in [*untouched, *wrong]}, said
+    said = " ".join(said.split())  # a sentence stands there in lines
     assert all(mistake(part).says in said for part in wrong)
     assert all(f"{part.question} {find(part.question).title}: not started yet." in said for part in untouched)
 

@@ -1,7 +1,7 @@
 """Every question of every assignment: its right answer passes, each of its wrong ones is named, and by its own name.
 
-With MINIRL_FAST=1, of the mistakes of a question that trains only the first is tried, and no right answer but
-the one that runs in its notebook in `solutions/`.
+With MINIRL_FAST=1, of the mistakes of a question that takes long only the first is tried; and where it trains, no right
+answer but the one that runs in its notebook in `solutions/`.
 """
 
 from dataclasses import replace
@@ -16,12 +16,13 @@ from minirl.experiments import fast
 QUESTIONS = {
     name: each for part in ASSIGNMENTS for name, each in import_module(f"minirl.course.{part}").QUESTIONS.items()
 }
-TRAINED = {"a2.q7", "a4.q5"}  # seconds for each answer
+TRAINED = {"a2.q7", "a4.q5"}  # many seconds for each answer
+LONG = TRAINED | {"a2.q6", "a5.q3"}  # a second
 questions = pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 MISTAKES = {
     f"{name}: {mistake.says} {number or ''}": (each, mistake, wrong)
     for name, each in QUESTIONS.items()
-    for mistake in (each.mistakes if name not in TRAINED else each.mistakes[: fast(None, 1)])
+    for mistake in (each.mistakes if name not in LONG else each.mistakes[: fast(None, 1)])
     for number, wrong in enumerate(mistake.answers)
 }
 

@@ -19,6 +19,7 @@ from minirl.course.run import Limits, run
 from minirl.course.warm import Warm
 
 pytestmark = pytest.mark.skipif(kernel.isolation() != "full", reason="kernels get no namespaces of their own here")
+long = pytest.mark.skipif(os.environ.get("MINIRL_FAST") == "1", reason="takes long: leave MINIRL_FAST out")
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +168,7 @@ def test_the_process_that_forks_goes_on_when_it_cannot(tmp_path):
                 assert line.recv(1) == b""
 
 
+@long
 def test_a_kernel_outlives_the_process_that_forks():
     own = Warm("")
     children = Path(f"/proc/{own.process.pid}/task/{own.process.pid}/children")
@@ -204,6 +206,7 @@ time.sleep(60)
 """
 
 
+@long
 def test_no_kernel_outlives_a_grader_that_is_killed(tmp_path):
     command = [sys.executable, "-c", GRADER, Path(__file__).parent]
     subprocess.run(command, env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=120)
@@ -273,6 +276,7 @@ def test_an_interrupt_reaches_the_kernel_and_a_closed_line_ends_it(what, code):
     assert done.stdout.split() == [str(code)], done.stderr
 
 
+@long
 def test_it_ends_with_the_process_that_wanted_it():
     script = "import os; from minirl.course.warm import Warm; print(Warm('').process.pid, flush=True); os._exit(0)"
     pid = int(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120).stdout)
