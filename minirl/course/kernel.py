@@ -18,17 +18,8 @@ import tempfile
 from pathlib import Path
 
 PRIVATE = ("/home", "/root", "/run", "/var", "/tmp", "/mnt", "/media", "/srv")  # where people and services keep files
-NAMESPACES = (
-    "--user",
-    "--map-root-user",
-    "--net",
-    "--ipc",
-    "--pid",
-    "--fork",
-    "--kill-child",
-    "--mount",
-    "--mount-proc",
-)
+# --mount-proc makes the mount namespace too.
+NAMESPACES = ("--user", "--map-root-user", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc")
 # All that is mounted can be read only, but for the two folders that are opened; then a /dev/shm of its own.
 CLOSE = """mount -o remount,bind,ro /
 while read -r _ at _; do

@@ -182,13 +182,14 @@ def answers_and_checks(
     """Each answer, then what needs it: the instructor's cells, the helper cells, and its check if that is wanted."""
     places, between = placed(assignment, taken), needed_between(assignment, taken)
     cells = helper_cells(taken, places, dropped, 0)
-    again = [taken.helpers[index] for index in redefining(taken.helpers)]
+    again = set(map(str, redefining(taken.helpers)))
     for number, each in enumerate(assignment.parts, 1):
         answer = each.solution if each.answer_id in reference else taken.answers[each.answer_id].source
         cells.append(code("answer", answer or each.stub, each.answer_id))
         cells += [code("between", source, each.answer_id) for place, source in between if place == number]
         helpers = helper_cells(taken, places, dropped, number)
-        renaming = [cell for cell in helpers if set(each.names) & defines(cell.source) or cell.source in again]
+        named = set(each.names)
+        renaming = [one for one in helpers if named & defines(one.source) or one.metadata.minirl.of in again]
         cells += [cell for cell in helpers if cell not in renaming]
         if each in wanted:
             cells.append(beside(each, "check", each.check))
